@@ -316,10 +316,7 @@ def axes_facts(axes: AnyAxes) -> Any:
 
 
 def axes_from_facts(facts: Any, shape: Any) -> AnyAxes:
-    """Return the axes that `axes_facts` has written; raise ValueError if they are no axes, or not of this shape.
-
-    A shape of None is not known.
-    """
+    """Return the axes that `axes_facts` has written; ValueError if they are none, or not of this shape (None: any)."""
     is_views = isinstance(facts, dict)
     axes: AnyAxes = {name: _tuple_from(own) for name, own in facts.items()} if is_views else _tuple_from(facts)
     return axes if shape is None else checked_any_axes(axes, shape)

@@ -48,10 +48,7 @@ class LeakageWarning(UserWarning):
 
 
 def duplicate_samples(X: Any) -> list[Array]:
-    """Return the sets of samples (of Views: in all views) that are bitwise identical, each as ascending rows.
-
-    A few entries of every sample are compared first, and only samples that agree in them are read completely.
-    """
+    """Return the sets of samples (of Views: in all views) that are bitwise identical, each as ascending rows."""
     X = views_or_array(views_or_samples(X, ragged=True))
     if not isinstance(X, Views) and prod(X.shape) == 0:
         return []
@@ -97,10 +94,7 @@ def copies_in(X: Any) -> Array | None:
 def describe_duplicates(
     X: Any, groups: Any = None, kept: bool = False, names: Sequence[str] | None = None
 ) -> str | None:
-    """Return a message about duplicates that a split may separate, with a remedy; None if there are none.
-
-    ``kept`` says that the caller's own splits keep them together; ``names`` are those of the samples.
-    """
+    """Return a message about duplicates that a split may separate, or None; ``kept``: the caller's folds do not."""
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
     if groups is not None:
@@ -172,10 +166,7 @@ def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -
 
 
 def warn_of_leakage(X: Any, y: Array, metadata: Metadata, stacklevel: int = 3) -> None:
-    """Issue a `LeakageWarning` for copies that a split may separate, and for what gives the labels away.
-
-    Also for confounds that groups have for themselves.
-    """
+    """Issue a `LeakageWarning` for copies, for what gives the labels away, and for confounds of single groups."""
     warn_of_duplicates(X, metadata.groups, stacklevel + 1)
     for text in [*describe_giveaways(X, y, metadata.groups), *describe_confounds(metadata)]:
         warnings.warn(text, LeakageWarning, stacklevel=stacklevel)
@@ -214,10 +205,7 @@ def _message(view: str, column: str, how: str) -> str:
 
 
 def _columns(array: Any, axes: Any) -> Iterator[tuple[str, Array]]:
-    """Yield the columns of vectors with their names, "" for the only one; of other samples, their contents.
-
-    Columns of one category each ("site=a", "site=b") are one.
-    """
+    """Yield the columns of vectors by name ("site=a" and "site=b" are one), or the contents of other samples."""
     if len(array.shape) > 2 or array.shape[1] > _MOST_COLUMNS:
         yield "", content_ranks(array)
         return

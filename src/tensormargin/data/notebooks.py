@@ -48,10 +48,7 @@ def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def map_picture(map: Array, caption: str) -> str:
-    """Return a map as HTML images: a strip (order 1), an image (order 2), or three cuts through its peak.
-
-    Empty for maps that are too large or have no finite entry.
-    """
+    """Return a map as HTML: a strip, an image, or three cuts through its peak; empty for very large or empty maps."""
     values = np.asarray(map)
     if not 0 < values.size <= _LARGEST or values.ndim == 0:
         return ""

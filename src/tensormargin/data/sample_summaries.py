@@ -202,10 +202,7 @@ def _over_chunks(X: Any, function: Callable[[Array], Any]) -> list[Any]:
 
 
 def where_not_finite(X: Any) -> str:
-    """Return which sample of a Dask array is the first with NaN or infinity, as the end of a message.
-
-    This reads all samples once more. It is empty if all are finite, and only their squares are too large.
-    """
+    """Return the first sample of a Dask array that is not finite, as the end of a message; this reads all of it."""
     found = np.concatenate(computed(*_over_chunks(X, _not_finite)))
     return f" (the first is sample {int(found.argmax())})" if found.any() else ""
 

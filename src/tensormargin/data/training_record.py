@@ -25,10 +25,7 @@ _FEW = 5  # new samples of which the median may be that of an unusual one
 
 @dataclass(frozen=True)
 class OtherScale:
-    """Samples of a view ("" for the only one) whose scale is another one than in training, by a factor of ten or more.
-
-    The factor is the ratio of the medians of the root mean squares of samples, new to training.
-    """
+    """A view ("" for the only one) whose median root mean square differs from training by this factor, ten or more."""
 
     view: str
     factor: float

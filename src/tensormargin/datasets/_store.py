@@ -183,10 +183,7 @@ def save_checked(path: Path, arrays: Mapping[str, Array], expected: str) -> None
 def described(
     name: str, modes: Mapping[str, Any] | None = None, values: Mapping[str, Any] | None = None, **content: Any
 ) -> Bunch:
-    """Return a Bunch of the content, with the text of descr/NAME.rst (``values`` fill its gaps) and with axes.
-
-    ``modes`` has the names of the modes of a sample, with units in brackets, and their coordinates or None.
-    """
+    """Return a Bunch of the content, the text of descr/NAME.rst filled with ``values``, and axes from ``modes``."""
     text = (FOLDER / "descr" / f"{name}.rst").read_text("utf-8")
     bunch = Bunch(**content, DESCR=text.format(**(values or {})))
     if modes is not None:

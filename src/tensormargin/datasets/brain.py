@@ -316,10 +316,7 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
 
 
 def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, usual: Sequence[str]) -> str:
-    """Return the name of the only array of this order or, if there are several, of the only one with a usual name.
-
-    Axes of length 1 do not count, since MATLAB vectors have one.
-    """
+    """Return the name of the only array of this order, axes of 1 not counted, or the only one with a usual name."""
     names = [name for name, array in arrays.items() if len([n for n in array.shape if n > 1]) == order]
     usually = [name for name in names if name.lower() in usual]
     if len(names) == 1 or len(usually) == 1:

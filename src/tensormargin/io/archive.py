@@ -140,11 +140,7 @@ def read_archive(path: str | Path) -> Build:
 
 
 def write_archive(path: str | Path, value: Any) -> None:
-    """Write an object to an archive that both `read_archive` and skops read.
-
-    Raises OtherTypeError, before anything is written, if the object contains other types than those read here, or
-    itself.
-    """
+    """Write an object to an archive that skops reads, too; raise OtherTypeError, before writing, for other types."""
     writer = _Writer()
     schema = writer.node(value) | {"protocol": _PROTOCOLS[-1], "_skops_version": version("skops")}
     text = json.dumps(schema, indent=2)
@@ -217,10 +213,7 @@ def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
 
 
 def read_schema(path: Path, archive: zipfile.ZipFile) -> Node:
-    """Return the description of an archive's objects, with the present modules of classes of this library.
-
-    Before 0.2.0 transformers and axes were in the package's root.
-    """
+    """Return the description of an archive's objects, with the present modules of classes that have moved."""
     schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
     for node in _nodes(schema):
         if _name(node) in _MOVED:

@@ -258,10 +258,7 @@ def _open_npy(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[s
 
 
 def _read_elsewhere(listing: str, reading: str, *needed: str) -> _Open:
-    """Return how to open files whose arrays are described and read by functions of the reader process.
-
-    They may need a package, given as in `require_package`.
-    """
+    """Return how to open files whose arrays are listed and read in the reader process; ``needed`` is a package."""
 
     @contextmanager
     def opened(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:

@@ -79,10 +79,7 @@ def confounds_of(path: Path, names: Sequence[str], confounds: Collection[str], r
 
 
 def is_bids(folder: Path) -> bool:
-    """Return whether a folder is a data set.
-
-    It has NIfTI files named by subject, and a table of participants or nothing but folders of subjects.
-    """
+    """Return whether a folder has NIfTI files by subject, and a table of participants or only folders of subjects."""
     if (folder / PARTICIPANTS).is_file():
         return bool(_walk(folder))
     folders = [one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")]
@@ -91,11 +88,7 @@ def is_bids(folder: Path) -> bool:
 
 
 def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[list[str], str]:
-    """Return the files of a data set that are samples or runs of samples, and what their names have in common.
-
-    ``wanted`` is the end of the file names without the extension ("T1w", "task-rest_bold"), or a pattern with ``*``;
-    it is needed if there are several kinds of files.
-    """
+    """Return the files of one kind, whose names end as ``wanted`` ("T1w") or match it ("*_bold*"), and that kind."""
     kinds: dict[str, list[str]] = {}
     for name in _walk(folder):  # a kind is a name without what differs between subjects, sessions and runs
         base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
@@ -135,10 +128,7 @@ def _walk(folder: Path) -> list[str]:
 
 
 def _groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
-    """Return the groups of samples by the names of their files: subjects, or runs if there is only one subject.
-
-    If ``wanted`` is given, these units are groups; sessions and runs are those of their subject.
-    """
+    """Return the ``wanted`` groups by file names: subjects by default, or runs if there is only one subject."""
     if wanted is not None and wanted not in UNITS:
         raise BadFileError(
             f"{folder}: groups of a BIDS data set are subject, session or run, by the names of its files; got "
@@ -181,10 +171,7 @@ def _columns_of(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: str | None) -> tuple[Array, Array]:
-    """Return the numbers of the samples that have a label, and their labels, from a column of the participants.
-
-    That is the ``wanted`` one, by default a usual one, or the only one.
-    """
+    """Return the rows that have a label, and their labels, from the ``wanted``, a usual or the only column."""
     if table is None:
         raise BadFileError(
             f"{folder}: has no {PARTICIPANTS} with the labels; give a file with one label per sample as "

@@ -137,10 +137,7 @@ def _read_samples(path: Path, name: str, stored: Stored, axis: int, request: Req
 
 
 def _likely_samples(path: Path, held: Mapping[str, Stored], must: bool = True) -> str | None:
-    """Return the name of the only numeric array with two or more axes; MATLAB vectors, with an axis of 1, do not count.
-
-    If there is none, or more than one: None, or `BadFileError` if there ``must`` be one.
-    """
+    """Return the name of the only numeric array, vectors apart; otherwise None, or an error if there ``must`` be one."""
     likely = [
         name
         for name, stored in held.items()
@@ -162,11 +159,7 @@ def _dims_of(stored: Stored) -> tuple[str, ...] | None:
 
 
 def sample_axis(stored: Stored, requested: int) -> int:
-    """Return the axis that counts the samples.
-
-    That is the requested one, if it is not the first; otherwise the only one with a name such as sample, trial, epoch
-    or subject (also in the plural); otherwise the first.
-    """
+    """Return the requested axis; for the first, the only one named sample, trial, epoch, subject or the like."""
     named = [axis for axis, dim in enumerate(_dims_of(stored) or ()) if dim.lower().removesuffix("s") in _SAMPLE_DIMS]
     return named[0] if requested == 0 and len(named) == 1 else requested
 
@@ -246,10 +239,7 @@ def _axes_in(
 
 
 def colours_in(X: Any) -> Axes | None:
-    """Return the axes of colour images, if unnamed samples look like these: rows x columns x 3, from 0 to 1 or to 255.
-
-    The values of a Dask array are not read, so that it must hold bytes.
-    """
+    """Return the axes of colour images if samples look like these: rows x columns x 3, 0 to 1 or 255, or lazy bytes."""
     shape = shape_of_samples(X)
     if len(shape) != 3 or shape[2] != 3 or None in shape or min(shape[0] or 0, shape[1] or 0) < _FEWEST_PIXELS:
         return None

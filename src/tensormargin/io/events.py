@@ -29,10 +29,7 @@ _NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column
 
 @dataclass(frozen=True)
 class Events:
-    """What happened when in a recording, in seconds from its beginning, with further columns of values per event.
-
-    ``source`` is the file that they come from, for messages; ``label`` the column that names them, if that is clear.
-    """
+    """Events of a recording in seconds from its beginning, with columns, of which ``label`` names them, if known."""
 
     source: Path
     onset: Array
@@ -117,10 +114,7 @@ def _seconds(path: Path, name: str, values: Sequence[str], missing: float | None
 
 
 def choose_events(events: Events, names: Sequence[str] | None, label: str | None) -> tuple[Events, list[str]]:
-    """Return the events with certain names, or all that have one, and a note on those that have none.
-
-    ``label`` is the column with the names, by default the usual one.
-    """
+    """Return the events with certain names in the column ``label``, or all that have one, and a note on others."""
     column = label if label is not None and label in events.columns else events.label
     if column is None or column not in events.columns:
         return events, []

@@ -116,10 +116,7 @@ def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
 
 
 def _list_folder(folder: Path, flat: bool, rules: FileRules) -> tuple[list[str], list[str] | None, list[str]]:
-    """Return the sample files of a folder with one subfolder per class, sorted by name, their classes, and notes.
-
-    With ``flat``, files may also be in the folder itself, without labels.
-    """
+    """Return the sample files of a folder, sorted by name, their class folders (None if ``flat``), and notes."""
     top = _visible(folder)
     classes = {each: _visible(each) for each in top if each.is_dir()}
     inside = [path for content in classes.values() for path in content]
@@ -220,10 +217,7 @@ class _Files:
         return len(names) * next(self.each(names[:1]))[0].nbytes
 
     def stack(self, names: Sequence[str], ragged: bool) -> _Stack:
-        """Return the samples in one array, allocated once from the first file's shape.
-
-        With ``ragged``, samples may differ in the length of a mode; they are then a vector of arrays.
-        """
+        """Return the samples in one array, or with ``ragged`` as a vector of arrays if they differ in length."""
         folder, told = self.folder, dict[str, list[str]]()
         files = self.each(names, told=told)
         first, affine = next(files)
@@ -265,10 +259,7 @@ class _Files:
         return _Stack(data, None, [f"the files differ in length: samples of {format_shape(shape_of_samples(data))}"])
 
     def lazy_stack(self, names: Sequence[str], chunks: Chunks) -> _Stack:
-        """Return the samples as a Dask array, with a few files per task.
-
-        Only the first file is read now; the others are checked against its shape and type when they are read.
-        """
+        """Return the samples as a Dask array; only the first file is read now, others are compared with it later."""
         first, affine = next(self.each(names[:1]))
         there = replace(self, folder=self.folder.resolve())
         per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)

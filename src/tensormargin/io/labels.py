@@ -155,10 +155,7 @@ def choose_columns(
 
 
 class Labels(NamedTuple):
-    """Labels and groups from a separate file; ``paths`` names the sample file of each row.
-
-    ``others`` holds further columns that may be groups.
-    """
+    """Labels and groups from a separate file, ``paths`` of the samples, and ``others``: columns that may be groups."""
 
     path: Path
     name: str

@@ -148,10 +148,7 @@ def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_m
 def lazy_container(
     path: Path, name: str, stored: Stored, axis: int, chunks: Chunks, rules: FileRules, missing: Missing = False
 ) -> Any:
-    """Return an array of a container as a Dask array with chunks along ``axis``.
-
-    The checksum of an array whose parts are read without it is checked now. For ``missing`` see `check_samples`.
-    """
+    """Return an array of a container as a Dask array with chunks along ``axis``; its checksum is checked now."""
     if stored.verify is not None:
         stored.verify()
     axis = axis % len(stored.shape)

@@ -53,10 +53,7 @@ def plain_classes(model: Any) -> list[Any]:
 
 
 def check_model(model: Any) -> None:
-    """Raise ValueError if a number of a fitted model is NaN, infinite or complex, or an array has another shape.
-
-    Of estimators of other libraries, only ``coef_`` and ``intercept_`` are checked.
-    """
+    """Raise ValueError for impossible numbers or shapes; of other libraries only coef_ and intercept_ are checked."""
     for estimator in _estimators(model):
         ours = f"{type(estimator).__module__}.{type(estimator).__name__}" in CLASSES
         for name, value in vars(estimator).items():
@@ -168,10 +165,7 @@ def _arrays(part: Any) -> Iterator[Array]:
 
 
 def _check_calibration(model: Any, n_problems: int | None = None) -> None:
-    """Raise ValueError if the calibration of a classifier or a search is not what each of its problems needs.
-
-    That is a slope and an offset, and with several classes a power and a share, which older files lack.
-    """
+    """Raise ValueError unless each problem has slope and offset (with several classes also power and share)."""
     if not hasattr(model, "calibration_"):
         return
     if n_problems is None:

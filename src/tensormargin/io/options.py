@@ -262,10 +262,7 @@ class DoesNotApplyError(BadFileError):
 
 
 class Known(NamedTuple):
-    """What new samples must be like: how those of a model were made, and the shape of one.
-
-    ``labels_given`` says whether the labels were named again for the new samples.
-    """
+    """How the samples of a model were made, their shape, and whether labels were named again for new ones."""
 
     loading: Mapping[str, Any]
     shape: Sequence[int | None] | None

@@ -118,10 +118,7 @@ def confounds_needed(model: Any) -> tuple[str, ...]:
 def predictions_of(
     model: Any, samples: SampleSet, axes: AnyAxes = None, record: TrainingRecord | None = None, any_scale: bool = False
 ) -> Predictions:
-    """Return the predictions; raise `BadFileError` if the samples do not fit the model; see `check_samples_fit`.
-
-    Samples are compared with a record of the training samples; ``any_scale`` accepts those of another scale.
-    """
+    """Return the predictions, compared with the training record; ``any_scale`` accepts samples of another scale."""
     check_samples_fit(model, samples, axes)
     last = last_estimator(model)
     metadata = Metadata(samples.groups, samples.confounds)
@@ -306,10 +303,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
 
 
 def neutral(value: Any) -> str:
-    """Return a cell as text, with an apostrophe in front of what a spreadsheet would execute.
-
-    That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break, and is not a number.
-    """
+    """Return a cell as text, with an apostrophe before what a spreadsheet would execute: "=", "+", ... but numbers."""
     text = str(value)
     if not text.startswith(_FORMULA):
         return text
@@ -383,10 +377,7 @@ def _share(right: Array) -> float | None:
 
 
 def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None) -> Agreement:
-    """Return how predictions agree with the ground truth, on the pixels that have a class.
-
-    Raise `BadFileError` if none of its classes is one of the model's.
-    """
+    """Return how predictions agree with the ground truth; `BadFileError` if none of its classes is the model's."""
     if scene.truth is None:
         return agreement(predicted, None, classes)
     marked = scene.truth != scene.background

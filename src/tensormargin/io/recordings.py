@@ -108,10 +108,7 @@ def _without_breaks(events: Events) -> Events:
 
 
 def find_recording(path: Path, held: Mapping[str, Stored], wanted: str | None, rules: FileRules) -> Recording | None:
-    """Return the EEGLAB or FieldTrip structure among the variables of a MATLAB file; None if there is none.
-
-    Fields of structures have names such as "EEG/data"; ``wanted`` is the name of the structure.
-    """
+    """Return the (wanted) EEGLAB or FieldTrip structure of a MATLAB file, whose fields are "EEG/data"; None without."""
     if wanted is not None and wanted in held:
         return None  # an array that is taken as it is
     prefixes = dict.fromkeys(f"{name.partition('/')[0]}/" if "/" in name else "" for name in held)

@@ -130,10 +130,7 @@ def read_volumes(path: Path, request: Request, stays: bool) -> tuple[Any, Array]
 
 
 def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, Any]:
-    """Return the volumes of a file turned to the orientation of another affine; raise `BadFileError` if they cannot be.
-
-    ``first`` is the first of the three modes of space.
-    """
+    """Return volumes turned to the orientation of another affine; their modes of space begin with ``first``."""
     if np.allclose(affine, reference):
         return values, affine
     try:

@@ -139,10 +139,7 @@ class ClusterBackend(DaskDistributedBackend):
         return future
 
     def _send(self, func: Any, tell: Callable[..., Any], losses: int) -> Any:
-        """Send a batch of jobs; send it again, with the samples, if the last worker that had these died.
-
-        Dask runs the jobs of a worker that dies on another one, but it cannot bring back the samples that were sent.
-        """
+        """Send a batch of jobs; again, with the samples, which Dask cannot restore, if the last worker with them died."""
 
         def answer(out: Any) -> None:
             if isinstance(out, CancelledError) and losses < _ALLOWED_LOSSES:
@@ -156,10 +153,7 @@ class ClusterBackend(DaskDistributedBackend):
         return future
 
     async def _to_func_args(self, func: Any) -> Any:
-        """Send the arguments of a batch; send them again if the worker that receives them dies.
-
-        joblib is not told of a failure, and would wait for the batch forever.
-        """
+        """Send the arguments of a batch; again if their worker dies, of which joblib would never be told."""
 
         async def send() -> Any:
             try:
@@ -288,10 +282,7 @@ class WorkerBatch(Batch):
 
 @dataclass(frozen=True)
 class WorkerCall:
-    """A call on a worker, with inner parallelism disabled because the other workers are busy too.
-
-    The arguments at the positions ``taken`` are whole arrays; the rows to use are at the end of the arguments.
-    """
+    """A call on a worker, without inner parallelism; arguments at ``taken`` are whole arrays, their rows come last."""
 
     function: Callable[..., Any]
     taken: tuple[int, ...]

@@ -87,10 +87,7 @@ def client_in_use() -> Any:
 
 
 def computed(*collections: Any) -> tuple[Any, ...]:
-    """Return the values of Dask collections, as `dask.compute` does; raise LostWorkersError if no worker is left.
-
-    Other values are returned as they are.
-    """
+    """Return the values of Dask collections, and other values; raise LostWorkersError if no worker is left."""
     if not any(hasattr(one, "__dask_graph__") for one in collections):
         return collections
     import dask

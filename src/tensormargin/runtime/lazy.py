@@ -11,10 +11,7 @@ from typing import Any
 
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package, for the names that its ``if TYPE_CHECKING:`` block imports.
-
-    Type checkers and editors see plain imports there, and each name stands in one place only.
-    """
+    """Return ``__getattr__`` and ``__dir__`` of a package, for names that its ``if TYPE_CHECKING:`` block imports."""
     path = sys.modules[package].__file__
     tree = ast.parse(Path(path or "").read_bytes())
     block = next(one for one in tree.body if isinstance(one, ast.If))

@@ -25,10 +25,7 @@ _ENOUGH_BYTES = 2 * 10**9  # as in joblib: a smaller shared memory is not used
 
 
 def worker_options(n_jobs: int | None) -> dict[str, Any]:
-    """Return options for `joblib.Parallel` with which its processes end when this one does, even if it is killed.
-
-    There are none for one job, on a cluster, and within a process of joblib.
-    """
+    """Return options for `joblib.Parallel` with which its processes end when this one does, even if it is killed."""
     ours = type(get_active_backend()[0]).__name__ == "LokyBackend" and effective_n_jobs(n_jobs) > 1
     if not ours or "backend_kwargs" not in signature(Parallel).parameters:  # joblib before 1.5
         return {}

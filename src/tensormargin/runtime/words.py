@@ -51,10 +51,7 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 
 
 def listed(names: Iterable[str], total: int | None = None, most: int = _MOST_NAMES) -> str:
-    """Return the first names with commas between them, and how many more there are.
-
-    With ``total``, their number, names that are made one by one are made only as far as they are shown.
-    """
+    """Return the first names with commas, and how many more there are (``total``, if names are made one by one)."""
     if total is None:
         names = list(names)
         total = len(names)

@@ -95,10 +95,7 @@ def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
 
 
 def _exported(model: Any) -> tuple[Sequence[Any], TensorMarginClassifier, Any]:
-    """Return the steps of a model, its classifier, and the estimator that has the probabilities.
-
-    Wrappers that change the decisions of the classifier (thresholds, calibrators, ensembles) are rejected.
-    """
+    """Return steps, classifier and the estimator with probabilities; reject wrappers that change the decisions."""
     try:
         chain = ModelChain.of(model)
     except TypeError as error:

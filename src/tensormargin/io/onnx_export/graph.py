@@ -60,10 +60,7 @@ class Graph:
         self.nbytes = 0
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
-        """Append an operator and return the name of its result.
-
-        Inputs are names of other results, or arrays and numbers, which become constants (floats of type `real`).
-        """
+        """Append an operator and return the name of its result; inputs are names, or constants: arrays and numbers."""
         name = self._unused(f"{operator.lower()}{len(self._nodes)}")
         names = [one if isinstance(one, str) else self._constant(np.asarray(one)) for one in inputs]
         self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))

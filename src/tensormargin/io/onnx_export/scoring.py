@@ -35,10 +35,7 @@ _MODES = ascii_lowercase[:13]  # subscripts of the modes; letters from n on and 
 
 
 def scoring_graph(steps: Sequence[Any], classifier: TensorMarginClassifier) -> tuple[Graph, str]:
-    """Return a graph and the name of its scores, of shape (n_samples, n_problems).
-
-    Raises NotAffineError if a weight cannot be pulled back through a step.
-    """
+    """Return a graph and the name of its scores, (n_samples, n_problems); NotAffineError if a step is not affine."""
     form = ModelChain(tuple(steps), classifier).form()
     far = bool(np.any(np.abs(form.offsets) > _FAR)) or any(map(_centres_from_afar, every_step(steps)))
     if isinstance(form.weights, dict):
@@ -65,10 +62,7 @@ def _in_steps(
 def _of_views(
     steps: Sequence[Any], classifier: TensorMarginClassifier, form: AffineForm, far: bool
 ) -> tuple[Graph, str]:
-    """Return a graph with one input per view that has a weight: the sum of the views' scores.
-
-    The score of a sample that lacks a view is not a number there, and is replaced by what the model gives it instead.
-    """
+    """Return the sum of the views' scores; that of a view which a sample lacks is what the model gives it instead."""
     without = _scores_without(steps, classifier, form)
     used = [name for name, own in form.weights.items() if own.any()] or list(form.weights)
     form = AffineForm({name: form.weights[name] for name in used}, form.offsets)
@@ -92,10 +86,7 @@ def _of_views(
 def _scores_without(
     steps: Sequence[Any], classifier: TensorMarginClassifier, form: AffineForm
 ) -> dict[str, FloatArray]:
-    """Return what replaces the scores of each view, without offsets, for samples that lack it.
-
-    It is found by asking the model about a sample that lacks the view and is zero in the others.
-    """
+    """Return what replaces the score of each view for samples that lack it: the model's for one, zero elsewhere."""
     if len(form.weights) == 1:  # every sample has the only view
         return {}
     zero = {name: np.zeros((1, *own.shape[1:])) for name, own in form.weights.items()}

@@ -30,10 +30,7 @@ _UNITS = {
 
 
 class Header(NamedTuple):
-    """What the header of an ENVI scene says: its file of numbers, rows x columns x bands, and how they lie there.
-
-    ``unit`` is that of the wavelengths; ``class_names`` are those of the classes 0, 1, ... of a classified scene.
-    """
+    """The file of numbers of an ENVI scene, how they lie there, wavelengths, and names of the classes 0, 1, ..."""
 
     data: Path
     shape: tuple[int, int, int]

@@ -20,10 +20,7 @@ IMAGE_WORDS = ("an image that can be read", "save it again as PNG, JPEG or TIFF"
 def read_some(
     folder: Path, names: Sequence[str], rules: FileRules
 ) -> tuple[Array | list[Array], list[Array | None], list[str | None]]:
-    """Return the samples of the first of these files, as many as make a batch, in one array if possible.
-
-    Also their affines, and what became of the transparency of images.
-    """
+    """Return a batch of the first of these files, in one array if possible, affines, and remarks on transparency."""
     samples: list[Array] = []
     affines: list[Array | None] = []
     remarks: list[str | None] = []

@@ -104,10 +104,7 @@ def _begin_of_plain_numbers(path: Path, dataset: Any) -> int | None:
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return descriptions of the variables of a MATLAB 7.3 file, and the values of text and cells.
-
-    Fields of structures, which are groups in the file, have names such as "a/b".
-    """
+    """Return the variables of a MATLAB 7.3 file, with values of text and cells; fields of structures are "a/b"."""
     with h5py.File(path, "r") as file:
         cells = _Cells(path, file, rules)
         found: dict[str, Entry] = {}
