@@ -139,7 +139,7 @@ class ClusterBackend(DaskDistributedBackend):
         return future
 
     def _send(self, func: Any, tell: Callable[..., Any], losses: int) -> Any:
-        """Send a batch of jobs; again, with the samples, which Dask cannot restore, if the last worker with them died."""
+        """Send a batch of jobs; again, with the samples, which Dask cannot restore, if their last worker died."""
 
         def answer(out: Any) -> None:
             if isinstance(out, CancelledError) and losses < _ALLOWED_LOSSES:
