@@ -31,7 +31,6 @@ from ..data import (
 from ..data import BadFileError as BadFileError
 from ..runtime import Array, is_lazy, listed, quoted
 from .options import Missing as Missing
-from .readers import mat5
 from .readers.entries import NUMBERS, READABLE, Entry, entry_of
 from .readers.process import call
 
@@ -316,22 +315,12 @@ def _open_mat(path: Path, only: str | None, rules: FileRules) -> AbstractContext
         head = file.read(1024)
     if _HDF5_MAGIC in (head[:4], head[512:516]):
         return _MATLAB_73(path, only, rules)
-    if 0 in head[:4]:  # a number, where later versions have text
-        return _MATLAB_4(path, only, rules)
-    return _open_mat5(path, only, rules)
-
-
-@contextmanager
-def _open_mat5(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:
-    yield {
-        name: _stored(path, entry, partial(mat5.read_variable, path, name, rules=rules))
-        for name, entry in mat5.list_variables(path, only, rules).items()
-    }
+    return _MATLAB(path, only, rules)
 
 
 _NETCDF_3 = _read_elsewhere(".scipy_files.list_arrays", "")
 _NETCDF_4 = _read_elsewhere(".hdf5.list_netcdf", ".hdf5.read_array", "h5py", "hdf5", "a netCDF 4 file")
-_MATLAB_4 = _read_elsewhere(".scipy_files.list_variables", "")
+_MATLAB = _read_elsewhere(".scipy_files.list_variables", "")
 _MATLAB_73 = _read_elsewhere(
     ".hdf5.list_variables", ".hdf5.read_variable", "h5py", "hdf5", "a MATLAB 7.3 file (save it with -v7 to go without)"
 )

@@ -1,18 +1,24 @@
-"""Classic netCDF files (netCDF 3) and MATLAB 4 files, read by SciPy. Runs in the reader process."""
+"""Classic netCDF files (netCDF 3) and MATLAB 4 to 7 files, read by SciPy. Runs in the reader process."""
 
 from __future__ import annotations
 
+import struct
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.io import loadmat, netcdf_file
+from scipy.io import loadmat, netcdf_file, whosmat
+from scipy.io.matlab import MatlabFunction, MatlabObject, MatlabOpaque
 
-from ...data import FileRules, check_members
-from .entries import Entry, entry_of, rate_in, variable, with_attributes
+from ...data import BadFileError, FileRules, check_members, vector_of
+from ...runtime import quoted
+from .entries import Entry, entry_of, rate_in, unusable, variable, with_attributes
 from .messages import Array
 
 _COPIES = 3  # of the file: as it is read, as variables, and in the other order of bytes
+_COMPRESSED, _PEEK = 15, 4096  # type of a compressed variable, and bytes that have its type and size
 
 
 def list_arrays(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
@@ -43,7 +49,54 @@ def _values(one: Any, of_numbers: set[str]) -> tuple[Array, list[str]]:
 
 
 def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, Entry]:
-    """Return the variables with their values."""
-    rules.admit(path, 2 * path.stat().st_size, "the file")
-    found: dict[str, Any] = loadmat(path, variable_names=None if only is None else [only])
-    return {name: variable(name, value) for name, value in found.items() if not name.startswith("__")}
+    """Return the variables of a MATLAB file with their values; fields of structures are "a/b"."""
+    wanted = None if only is None else only.partition("/")[0]
+    found: dict[str, Entry] = {}
+    names = []
+    for (name, shape, _), n_bytes in zip(whosmat(path), _sizes(path), strict=True):
+        if name.startswith("__") or wanted not in (None, name):
+            continue
+        try:
+            rules.admit(path, _COPIES * n_bytes, quoted(name))
+            names.append(name)
+        except BadFileError as error:  # another variable may be asked for
+            found[name] = unusable(str(error).removeprefix(f"{path}: "), shape)
+    values: dict[str, Any] = loadmat(path, variable_names=names)
+    for name in names:
+        found |= _described(path, name, values.pop(name), 0) or {name: variable(name, None)}
+    return found if only is None else {name: found[name] for name in found if name == only}
+
+
+def _sizes(path: Path) -> Iterator[int]:
+    """Yield the size of each variable once it is unpacked, which a compressed one states at its beginning."""
+    with path.open("rb") as file:
+        head = file.read(128)
+        if 0 in head[:4]:  # a number, where version 5 has text: version 4 does not compress
+            yield from [path.stat().st_size] * len(whosmat(path))
+            return
+        order = "<" if head.endswith(b"IM") else ">"
+        while tag := file.read(8):
+            kind, length = struct.unpack(f"{order}II", tag)
+            after = file.tell() + length
+            if kind == _COMPRESSED:
+                first = zlib.decompressobj().decompress(file.read(min(length, _PEEK)), 8)
+                length = struct.unpack(f"{order}II", first)[1]
+            yield length
+            file.seek(after)
+
+
+def _described(path: Path, name: str, value: Any, depth: int) -> dict[str, Entry]:
+    """Return a variable or field by name, or the fields of a structure; an array of them has one cell per element."""
+    check_members(path, 0, depth)
+    if isinstance(value, MatlabFunction | MatlabObject | MatlabOpaque):
+        return {name: variable(name, None)}
+    found: dict[str, Entry] = {}
+    for field in value.dtype.names or () if isinstance(value, np.ndarray) and value.size else ():
+        cells = value[field].ravel(order="F")
+        if len(cells) == 1:
+            found |= _described(path, f"{name}/{field}", cells[0], depth + 1)
+        else:
+            found[f"{name}/{field}"] = variable(f"{name}/{field}", vector_of(cells))
+        check_members(path, len(found), 0)
+    is_structure = isinstance(value, np.ndarray) and value.dtype.names is not None
+    return found if is_structure else {name: variable(name, value)}
