@@ -35,7 +35,7 @@ from tensormargin.data import FileRules, parsed_bytes
 from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of
 from tensormargin.io.arrays import open_arrays
 from tensormargin.io.readers import process
-from tensormargin.io.readers.messages import ALLOCATOR, read_message, write_message
+from tensormargin.io.readers.process import ALLOCATOR, read_message, write_message
 from tensormargin.runtime import in_bytes, listed, quoted
 
 X = np.random.default_rng(0).integers(0, 200, (6, 4, 5)).astype(np.uint8)

@@ -179,8 +179,8 @@ def scored(n_classes: int, scheme: str):
     st.sampled_from([(), (3.0, 0.02)]),  # older files have neither power nor share
 )
 def test_decisions_and_probabilities_from_any_scores(data, n_classes, scheme, offset, of_classes):
-    from tensormargin.io.onnx_export.export import decide, probabilities
-    from tensormargin.io.onnx_export.graph import Graph
+    from tensormargin.io.onnx_export import decide, probabilities
+    from tensormargin.io.onnx_graph import Graph
 
     scores = data.draw(scored(n_classes, scheme))
     same = [np.full(scores.shape[1], number) for number in (offset, *(of_classes if n_classes > 2 else ()))]

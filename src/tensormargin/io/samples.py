@@ -26,7 +26,7 @@ from ..data import (
     text_or_numbers,
 )
 from ..runtime import Array, counted
-from .covariates import Coding
+from .tables import Coding
 
 IN_TIME = "around events"
 """In the kind of samples that were cut from a recording, in the order of time."""

@@ -13,13 +13,12 @@ from ..data import COVARIATES, Axis, BadFileError, FileRules, Views
 from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
-from .covariates import Coding
 from .labels import GROUPS, LABELS, PATHS, clean, entity, from_text
 from .load import known_affine, load_samples
 from .models import ModelFile
 from .options import FileLimits, chosen_from, remembered_axes
 from .samples import SampleSet
-from .tables import is_list, is_table, read_table
+from .tables import Coding, is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
 _LIMITS = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data import BadFileError, FileRules, check_inside, check_regular
-from ...runtime import listed, quoted
-from .messages import Array
+from ...runtime import Array, listed, quoted
 
 ENDINGS = (".hdr", ".img", ".bsq", ".bil", ".bip", ".dat")
 _MOST_HEADER = 2**24

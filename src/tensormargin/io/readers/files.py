@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data import FileRules, check_regular, parsing
-from .messages import Array
+from ...runtime import Array
 
 _BATCH_BYTES = 2**25
 

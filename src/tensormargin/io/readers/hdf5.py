@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from ...data import MOST_DEPTH, BadFileError, FileRules, check_members, missing_chunks, shape_of_part
-from ...runtime import quoted
+from ...runtime import Array, quoted
 from .entries import RATES, Entry, described, entry_of, rate_in, texts_of, unusable, variable, with_attributes
-from .messages import ALLOCATOR, Array
+from .process import ALLOCATOR
 
 _CELL_BYTES = 64  # at least, that a cell takes in the file: it is a data set with a header
 _ENTRY_BYTES = 128  # of a Python object that stands for an entry

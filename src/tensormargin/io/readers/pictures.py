@@ -14,8 +14,7 @@ import numpy as np
 from PIL import Image
 
 from ...data import MOST_PAGES, BadFileError, FileRules
-from ...runtime import quoted
-from .messages import Array
+from ...runtime import Array, quoted
 
 Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
 

@@ -13,9 +13,8 @@ from scipy.io import loadmat, netcdf_file, whosmat
 from scipy.io.matlab import MatlabFunction, MatlabObject, MatlabOpaque
 
 from ...data import BadFileError, FileRules, check_members, vector_of
-from ...runtime import quoted
+from ...runtime import Array, quoted
 from .entries import Entry, entry_of, rate_in, unusable, variable, with_attributes
-from .messages import Array
 
 _COPIES = 3  # of the file: as it is read, as variables, and in the other order of bytes
 _COMPRESSED, _PEEK = 15, 4096  # type of a compressed variable, and bytes that have its type and size

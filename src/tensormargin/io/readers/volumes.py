@@ -13,8 +13,8 @@ import nibabel
 import numpy as np
 
 from ...data import BadFileError, FileRules, shape_of_part
-from ...runtime import quoted
-from .messages import ALLOCATOR, Array
+from ...runtime import Array, quoted
+from .process import ALLOCATOR
 
 _TYPES = {348: nibabel.Nifti1Image, 540: nibabel.Nifti2Image}  # by the size of the header, which comes first
 _COPIES = 3  # of the values while they are scaled

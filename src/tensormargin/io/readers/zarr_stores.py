@@ -16,9 +16,9 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 
 from ...data import BadFileError, FileRules, check_inside, check_members, check_regular, missing_chunks, shape_of_part
-from ...runtime import quoted
+from ...runtime import Array, quoted
 from .entries import Entry, described, entry_of, rate_in, texts_of
-from .messages import ALLOCATOR, Array
+from .process import ALLOCATOR
 
 ONLY = "X"
 """Name given to the only array of a file without names."""

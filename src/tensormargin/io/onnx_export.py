@@ -1,4 +1,4 @@
-"""Export of a fitted model as an ONNX file."""
+"""Export of a fitted model as an ONNX file, which runs without Python or this library."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
 
-from ...data import AnyAxes, axes_facts
-from ...estimators import TensorMarginClassifier, to_device
-from ...fitting import CERTAIN, binary_problems
-from ...inspection import ModelChain, NotAffineError
-from ...runtime import Array, software_versions, to_host
-from .. import replacing
-from .graph import FLOAT, INT64, Graph, require_onnx
-from .scoring import scoring_graph
+from ..data import AnyAxes, axes_facts
+from ..estimators import TensorMarginClassifier, to_device
+from ..fitting import CERTAIN, binary_problems
+from ..inspection import ModelChain, NotAffineError
+from ..runtime import Array, replacing, software_versions, to_host
+from .onnx_graph import FLOAT, INT64, Graph, require_onnx, scoring_graph
 
 
 def export_onnx(model: Any, path: str | Path, axes: AnyAxes = None) -> None:
