@@ -540,7 +540,7 @@ class TestLockstep:
             alone = alternate(*task, Start(weight), SOLVERS["dual_cd"], 1e-3, 6)
             assert len(fit.sweeps) == len(alone.sweeps)
             assert fit.converged == alone.converged
-            assert fit.objective == pytest.approx(alone.objective, rel=1e-12)
+            assert fit.objective == pytest.approx(alone.objective, rel=1e-10)  # as the weight: it is no optimum
             unit = np.abs(alone.weight.to_dense()).max()
             np.testing.assert_allclose(fit.weight.to_dense(), alone.weight.to_dense(), atol=1e-10 * unit)
             assert fit.intercept == pytest.approx(alone.intercept, abs=1e-10)

@@ -26,7 +26,7 @@ FLOOR = 1e-6
 """Standard deviation of a constant sample, relative to the scale of the training samples."""
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
-_BYTES_AT_ONCE = 2**24
+_BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
 
 
 class Summary(NamedTuple):
@@ -74,8 +74,14 @@ def _parts(X: Any, grid: tuple[int, ...]) -> Iterator[Any]:
 
 
 def _described(part: Array, grid: tuple[int, ...]) -> Summary:
-    """Return the summary of some samples in memory."""
+    """Return the summary of some samples in memory, of few at a time since it takes several copies of them."""
     part = np.asarray(part)
+    step = max(1, _COPIED_ENTRIES // max(1, prod(part.shape[1:])))
+    few = [_described_at_once(part[start : start + step], grid) for start in range(0, max(1, len(part)), step)]
+    return Summary(*map(np.concatenate, zip(*few, strict=True)))
+
+
+def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     part = part.reshape(len(part), *(part.shape[1:] or (1,)))
     digests = np.array([digest(one, "<f4", DIGEST_BYTES) for one in part], np.dtype((np.void, DIGEST_BYTES)))
     part = np.array(part[_strides(part.shape)], np.float64)

@@ -13,7 +13,7 @@ from ..data import Checkpoint, Metadata, Views
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
 from ..io import SampleSet, training_record
-from ..runtime import Deadline, Progress, is_lazy, stage_progress
+from ..runtime import Deadline, Progress, stage_progress
 from ..selection import KINDS, TensorMarginClassifierCV, auto_model, guess_kind, sampling_frequency, time_mode
 from ..transformers import Recipe, fit_transformed
 from .held_out import SCORES
@@ -186,7 +186,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         if kind != "plain":
             raise ValueError(f"kind (--kind) {kind} is for one tensor per sample; leave it out for several views")
         return replace(plan, kind=kind), ""
-    if kind == "plain" and (shape is None or is_lazy(samples.data)):
+    if kind == "plain" and shape is None:
         return replace(plan, kind=kind), ""
     if shape is None or None in shape:
         raise ValueError("the samples differ in length; give them one with length (--length)")
