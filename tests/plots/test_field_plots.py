@@ -18,8 +18,7 @@ from tensormargin.plots import (
     plot_topography,
     save_scene,
 )
-from tensormargin.plots.electrodes import flattened
-from tensormargin.plots.topography import _interpolated
+from tensormargin.plots.topography import _interpolated, flattened
 from tensormargin.transformers import Patches
 
 mpl.use("Agg")

@@ -257,7 +257,7 @@ def test_convergence_of_a_single_sweep(matrices, gap):
 @pytest.mark.parametrize("problem", [-1, 3])
 def test_problems_that_do_not_exist_are_refused(fitted_to_three, problem):
     for plot in (plot_convergence, plot_factors, plot_weight):
-        with pytest.raises(ValueError, match=f"got problem={problem}, and there are 3"):
+        with pytest.raises(ValueError, match=f"counts the 3 binary problems from 0; got problem={problem}"):
             plot(fitted_to_three, problem=problem)
 
 

@@ -18,7 +18,7 @@ from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.report import Display, model_page, read_anatomy, render, write_page
 from tensormargin.report.field_figures import channel_mode, field_section, figures_for, peak_places
-from tensormargin.report.pictures import Picture
+from tensormargin.report.page import Picture
 from tensormargin.report.viewer import ModelMaps, map_content
 
 mpl.use("Agg")

@@ -639,7 +639,7 @@ def test_comparisons_tune_kernels_over_their_width():
         assert rows[name].lam in settings.lam_grid
         assert rows[name].n_parameters == 31  # a feature per training sample, and the intercept
         assert rows[name].accuracy > 0.8
-        widths = {contender(name).candidate(k)["kernel__gamma_factor"] for k in range(contender(name).n_candidates)}
+        widths = {one["kernel__gamma_factor"] for one in contender(name).candidates}
         assert widths == {0.1, 1.0, 10.0}
 
 

@@ -78,7 +78,7 @@ def reproduce_command(given: Any) -> None:
         evaluations = quick(evaluations) if given.quick else evaluations
         run = Run(evaluations, settings, given.out / (f"{table}-quick" if given.quick else table))
     with refusals(BadFileError):
-        started = processes(given.jobs, given.scheduler, "tensormargin.paper.evaluate")
+        started = processes(given.jobs, given.scheduler, "tensormargin.paper.runner")
         with fits_on(given.scheduler, *run.data_sets()), progress_bar() as show, started as ready:
             show.kept = True
             ready()

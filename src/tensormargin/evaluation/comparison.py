@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import delayed, effective_n_jobs
@@ -24,18 +24,8 @@ from ..inspection import MarginReport, check_metadata_for, fit_model, margin_rep
 from ..runtime import Array, Progress, WorkMeter
 from ..selection import Split, splits_of
 from ..transformers import UnseenCategoryWarning
-from .contenders import (
-    LAM_GRID,
-    MAJORITY,
-    PEERS,
-    Contender,
-    FlatUnit,
-    Tuned,
-    candidate_scores,
-    choose,
-    contender,
-    single_steps,
-)
+from . import contenders
+from .contenders import LAM_GRID, MAJORITY, PEERS, Contender, FlatUnit, Tuned, single_steps
 from .held_out import Labelled
 
 
@@ -195,14 +185,17 @@ class _Comparison:
             for key, found in self._results(units, n_jobs):
                 if key not in before:
                     meter.add(*_work(key, found))
-                    tell(f", {_method(key)}")
+                    tell(f", {key.split('/')[1]}")
                 if "scores" not in found:
                     yield CompareRow(**{name: value for name, value in found.items() if name != "seconds"})
 
     @cached_property
     def _methods(self) -> dict[str, Contender]:
         settings = self.settings
-        return {name: contender(name, settings.lam_grid).behind(settings.preparation) for name in settings.entries}
+        return {
+            name: contenders.contender(name, settings.lam_grid).behind(settings.preparation)
+            for name in settings.entries
+        }
 
     @cached_property
     def _folds(self) -> list[list[Split]]:
@@ -220,7 +213,7 @@ class _Comparison:
         """Return the number of fits of each method."""
         n_folds = sum(map(len, self._folds))
         return {
-            name: len(self.splits) + one.n_candidates * n_folds * (one.n_candidates > 1)
+            name: len(self.splits) + len(one.candidates) * n_folds * (len(one.candidates) > 1)
             for name, one in self._methods.items()
         }
 
@@ -241,7 +234,7 @@ class _Comparison:
             for repeat, (train, _) in enumerate(self.splits)
             for fold, split in enumerate(self._folds[repeat])
             for name, one in self._methods.items()
-            if one.n_candidates > 1
+            if len(one.candidates) > 1
         }
 
     def _fitting_jobs(
@@ -251,21 +244,17 @@ class _Comparison:
         jobs = {}
         for repeat, (train, test) in enumerate(self.splits):
             for name, one in self._methods.items():
-                if (one.n_candidates > 1) == after_tuning:
+                if (len(one.candidates) > 1) == after_tuning:
                     of_folds = [values for _, values in sorted(scores[name, repeat].items())] if after_tuning else []
                     row = {"method": name, "repeat": repeat, "seed": self.settings.seed}
-                    job = delayed(_row)(*self._arrays, (train, test), choose(one, of_folds), row)
+                    job = delayed(_row)(*self._arrays, (train, test), contenders.choose(one, of_folds), row)
                     jobs[f"row/{name}/{repeat}"] = job
         return jobs
 
 
 def _work(key: str, found: Mapping[str, Any]) -> tuple[str, int, float]:
     """Return the method of a finished job, its number of fits, and the time that it took."""
-    return _method(key), len(found.get("scores", (None,))), found["seconds"]
-
-
-def _method(key: str) -> str:
-    return key.split("/")[1]
+    return key.split("/")[1], len(found.get("scores", (None,))), found["seconds"]
 
 
 def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[Split]:
@@ -312,7 +301,7 @@ def _fold_scores(X: Array, y: Array, metadata: Metadata, train: Array, split: Sp
     """Return the scores of a method's candidates on one fold of a training set, and the time that they took."""
     began = perf_counter()
     with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
-        scores = candidate_scores(one, Labelled(X, y, metadata).rows(train), [split])
+        scores = contenders.candidate_scores(one, Labelled(X, y, metadata).rows(train), [split])
     return {"scores": scores[:, 0], "seconds": perf_counter() - began}
 
 
@@ -344,28 +333,22 @@ def _row(X: Array, y: Array, metadata: Metadata, split: Split, chosen: Tuned, ro
 
 
 def _margins_and_size(model: Any, test: Labelled) -> tuple[float, float, int]:
-    """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count."""
-    classifier = single_steps(model)[-1]
-    if not isinstance(classifier, TensorMarginClassifier):
-        return nan, nan, _size_of_peer(model)
-    reports = margin_report(model, test.X, test.y, groups=test.groups, confounds=test.metadata.confounds)
-    margins = [reports] if isinstance(reports, MarginReport) else reports
-    mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
-    return mean, variance, classifier.n_parameters_
+    """Return the mean and variance of the test margins, averaged over binary problems, and the parameter count.
 
-
-def _size_of_peer(model: Any) -> int:
-    """Return the number of parameters of one binary problem, or the peer's own ``n_parameters_``."""
+    Of a peer the count is its own ``n_parameters_``, or that of one binary problem.
+    """
     *front, last = single_steps(model)
-    if isinstance(last, DummyClassifier):
-        return 0
-    if hasattr(last, "n_parameters_"):
-        return int(last.n_parameters_)
-    return int(front[-1].n_entries_ if isinstance(front[-1], FlatUnit) else last.coef_[0].size) + 1
+    if isinstance(last, TensorMarginClassifier):
+        reports = margin_report(model, test.X, test.y, groups=test.groups, confounds=test.metadata.confounds)
+        margins = [reports] if isinstance(reports, MarginReport) else reports
+        mean, variance = (float(np.mean([getattr(one, name) for one in margins])) for name in ("mean", "variance"))
+        return mean, variance, last.n_parameters_
+    if isinstance(last, DummyClassifier) or hasattr(last, "n_parameters_"):
+        return nan, nan, int(getattr(last, "n_parameters_", 0))
+    return nan, nan, int(front[-1].n_entries_ if isinstance(front[-1], FlatUnit) else last.coef_[0].size) + 1
 
 
-@dataclass(frozen=True)
-class TimedFit:
+class TimedFit(NamedTuple):
     """A fitted classifier, how long its fit took, and whether it converged."""
 
     classifier: Any
@@ -380,8 +363,7 @@ def timed_fit(classifier: Any, X: Array, y: Array, metadata: Metadata = NO_METAD
         began = perf_counter()
         fit_model(classifier, X, y, metadata)
         seconds = perf_counter() - began
-    converged = not any(issubclass(item.category, ConvergenceWarning) for item in caught)
-    for item in caught:
-        if not issubclass(item.category, ConvergenceWarning):
-            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
-    return TimedFit(classifier, seconds, converged)
+    others = [item for item in caught if not issubclass(item.category, ConvergenceWarning)]
+    for item in others:
+        warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+    return TimedFit(classifier, seconds, len(others) == len(caught))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -54,17 +55,7 @@ _FAILURES = (ValueError, ArithmeticError)
 class CPPLSClassifier(ClassifierMixin, BaseEstimator):
     """Partial least squares for tensors (Bro 1996): TensorLy's ``CP_PLSR`` fitted to class indicators.
 
-    Parameters
-    ----------
-    n_components : int, default=2
-        Rank of the weight. Fewer components are used if the centred samples do not have that many.
-
-    Attributes
-    ----------
-    classes_ : ndarray
-    regressor_ : tensorly.regression.CP_PLSR
-    n_parameters_ : int
-        Number of factor entries (for the modes of the samples) and coefficients.
+    Fewer than ``n_components`` are used if the centred samples do not have that many.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -124,29 +115,14 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     """Flatten the samples, subtract their mean and divide by a scalar, so that one grid of C suits all data.
 
     After scaling, the mean squared norm is 10. Centring helps the flat method, whose intercept is penalised and whose
-    solver is slow if the mean is far from zero. Several views are put side by side, each scaled by itself, and are zero
-    where a sample lacks one.
+    solver is slow if the mean is far from zero. Several views, but those to do ``without``, are put side by side, each
+    scaled by itself, and are zero where a sample lacks one.
 
     If samples have more entries than there are samples, they are replaced by their coordinates in an orthonormal basis
     of the span of the training samples. A linear method with a squared penalty gives the same predictions, since its
     weight is in that span, and each step of its solver costs as if samples had no more entries than that (EEG, 61
-    samples of 64x64: a tenth of the time).
-
-    Parameters
-    ----------
-    without : tuple of str, default=()
-        Names of views to leave out.
-
-    Attributes
-    ----------
-    n_entries_ : int
-        Entries per sample.
-    views_ : dict of FlatUnit or None
-        By name, if samples have several views; the others are then of the views side by side.
-    mean_ : ndarray of shape (n_entries_,)
-    unit_ : float
-    basis_ : ndarray of shape (n_samples + 1, n_entries_) or None
-        Has rows of zeros, too: with more columns than rows, LinearSVC uses the same solver as for the samples.
+    samples of 64x64: a tenth of the time). The basis has rows of zeros, too: with more columns than rows, LinearSVC
+    uses the same solver as for the samples.
     """
 
     def __init__(self, without: tuple[str, ...] = ()) -> None:
@@ -159,14 +135,19 @@ class FlatUnit(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:  # computes the centred samples once
         """Learn the mean, the scale and the basis, and return the samples as centred and scaled vectors."""
-        self.views_ = _units(X, self.without) if isinstance(X, Views) else None
+        self.views_ = None  # or mean and scale of each view, by name
+        if isinstance(X, Views):
+            self.views_ = {name: _mean_and_unit(to_host(X[name])) for name in X.names if name not in self.without}
         flat = self._flat(X)
         self.mean_ = np.mean(flat, axis=0, dtype=np.float64)
         self.n_entries_ = flat.shape[1]
         centred = flat - self.mean_
         spread = float(np.vdot(centred, centred)) / len(centred)
         self.unit_ = np.sqrt(spread / 10) if spread > 0 and self.views_ is None else 1.0
-        self.basis_ = _basis(centred) if len(flat) < self.n_entries_ else None
+        self.basis_ = None
+        if len(flat) < self.n_entries_:
+            basis = Span.of(centred @ centred.T).project(centred.T).T
+            self.basis_ = np.vstack([basis, np.zeros((len(flat) + 1 - len(basis), self.n_entries_))])
         return self._scaled(centred)
 
     def transform(self, X: Any) -> Array:
@@ -176,40 +157,19 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     def _flat(self, X: Any) -> Array:
         if self.views_ is None:
             return np.asarray(X.reshape(len(X), -1))
-        return np.hstack([np.nan_to_num(unit.scaled(to_host(X[name]))) for name, unit in self.views_.items()])
+        views = [(to_host(X[name]), mean, unit) for name, (mean, unit) in self.views_.items()]
+        return np.hstack([np.nan_to_num((own.reshape(len(own), -1) - mean) / unit) for own, mean, unit in views])
 
     def _scaled(self, centred: Array) -> Array:
         return (centred if self.basis_ is None else centred @ self.basis_.T) / self.unit_
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """The mean and the scale of one view."""
-
-    mean: Array
-    unit: float
-
-    def scaled(self, array: Array) -> Array:
-        """Return the samples as centred and scaled vectors."""
-        return np.asarray((array.reshape(len(array), -1) - self.mean) / self.unit)
-
-
-def _units(X: Views, without: Sequence[str]) -> dict[str, _Unit]:
-    """Return the mean and the scale of each view that is not left out, of the samples that have it."""
-    units = {}
-    for name in (name for name in X.names if name not in without):
-        array = to_host(X[name])
-        present = np.delete(array, missing_samples(array), axis=0)
-        present = present if len(present) else np.zeros((1, *array.shape[1:]))
-        spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
-        units[name] = _Unit(np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0)
-    return units
-
-
-def _basis(rows: Array) -> Array:
-    """Return an orthonormal basis of the span of the rows, with zeros added up to one row more than there are rows."""
-    own = Span.of(rows @ rows.T).project(rows.T).T
-    return np.vstack([own, np.zeros((len(rows) + 1 - len(own), rows.shape[1]))])
+def _mean_and_unit(array: Array) -> tuple[Array, float]:
+    """Return the mean of a view, as a vector, and its scale, of the samples that have it."""
+    present = np.delete(array, missing_samples(array), axis=0)
+    present = present if len(present) else np.zeros((1, *array.shape[1:]))
+    spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
+    return np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0
 
 
 @dataclass(frozen=True)
@@ -220,55 +180,28 @@ class Contender:
     estimator: Any
     grid: Mapping[str, Sequence[Any]]
 
-    @property
-    def n_candidates(self) -> int:
-        """Number of combinations of hyperparameters."""
-        return len(ParameterGrid(self._lists))
+    @cached_property
+    def candidates(self) -> list[dict[str, Any]]:
+        """All combinations of hyperparameters, in the order of scikit-learn's searches."""
+        return list(ParameterGrid({name: list(values) for name, values in self.grid.items()}))
 
-    def candidate(self, number: int) -> dict[str, Any]:
-        """Return one combination of hyperparameters, in the order of scikit-learn's searches."""
-        return dict(ParameterGrid(self._lists)[number])
+    def steps(self, number: int) -> list[Any]:
+        """Return the unfitted steps of one candidate, with nested pipelines flattened."""
+        values = {name: clone(value, safe=False) for name, value in self.candidates[number].items()}
+        return single_steps(clone(self.estimator).set_params(**values))
 
-    def model(self, number: int) -> Any:
-        """Return the unfitted estimator of one combination of hyperparameters."""
-        values = {name: clone(value, safe=False) for name, value in self.candidate(number).items()}
-        return clone(self.estimator).set_params(**values)
-
-    def last(self, number: int) -> Any:
-        """Return the last step of a candidate, with nested pipelines flattened."""
-        prefix, last = self._last
-        values = self.candidate(number)
-        if any(f"{name}__" == prefix[: len(name) + 2] for name in values):  # the step itself is in the grid
-            return single_steps(self.model(number))[-1]
-        own = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
-        return clone(last).set_params(**{name: clone(value, safe=False) for name, value in own.items()})
-
-    @property
-    def _last(self) -> tuple[str, Any]:
-        """The prefix of the parameters of the last step, and the step."""
+    def sharing_steps(self) -> list[list[int]]:
+        """Return the numbers of the candidates, in groups that differ only in parameters of the last step."""
         prefix, model = "", self.estimator
         while isinstance(model, Pipeline):
             prefix += f"{model.steps[-1][0]}__"
             model = model.steps[-1][1]
-        return prefix, model
-
-    def steps_before_last(self, number: int) -> Pipeline:
-        """Return the other steps of a candidate as one pipeline; a step that does nothing if there are none."""
-        return make_pipeline(*single_steps(self.model(number))[:-1], "passthrough")
-
-    def sharing_steps(self) -> list[list[int]]:
-        """Return the numbers of the candidates, in groups that differ only in parameters of the last step."""
-        prefix, _ = self._last
         groups = defaultdict(list)
-        for number, values in enumerate(ParameterGrid(self._lists)):
+        for number, values in enumerate(self.candidates):
             # Values are the objects in the grid; to compare transformers by their parameters takes much longer.
             before = {name: id(value) for name, value in values.items() if not prefix or not name.startswith(prefix)}
             groups[tuple(sorted(before.items()))].append(number)
         return list(groups.values())
-
-    @property
-    def _lists(self) -> dict[str, list[Any]]:
-        return {name: list(values) for name, values in self.grid.items()}
 
     def behind(self, *preparations: Any) -> Contender:
         """Return a copy with a transformer in front of the estimator; given several, they are added to the grid.
@@ -285,11 +218,7 @@ class Contender:
 
 def single_steps(model: Any) -> list[Any]:
     """Return the steps of a model with nested pipelines flattened, without those that do nothing."""
-    steps: list[Any] = []
-    while isinstance(model, Pipeline):
-        steps += [step for _, step in named_steps(model.steps[:-1])]
-        model = model.steps[-1][1]
-    return [*steps, model]
+    return [step for _, step in named_steps([("", model)])]
 
 
 def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any = None) -> Contender:
@@ -331,18 +260,17 @@ def tuned(
     one: Contender, samples: Labelled, folds: int, seed: int, n_jobs: int | None = None, scoring: str = "accuracy"
 ) -> Tuned:
     """Choose a contender's hyperparameters by cross-validated score; ties go to the first candidate."""
-    if one.n_candidates == 1:
+    if len(one.candidates) == 1:
         return choose(one, [])
-    splits = splits_of(folds, samples.y, samples.groups, seed)
-    return choose(one, candidate_scores(one, samples, splits, n_jobs, scoring).T)
+    return tuned_on_splits(one, samples, splits_of(folds, samples.y, samples.groups, seed), n_jobs, scoring)
 
 
 def tuned_on_splits(
     one: Contender,
     samples: Labelled,
     splits: Sequence[Split],
-    n_jobs: int | None,
-    scoring: str,
+    n_jobs: int | None = None,
+    scoring: str = "accuracy",
     deadline: Deadline | None = None,
 ) -> Tuned:
     """Choose a contender's hyperparameters on given splits.
@@ -355,7 +283,7 @@ def tuned_on_splits(
     if not deadline.limited or np.isfinite(scores).all():
         return choose(one, scores.T)
     if not np.isfinite(scores).all(axis=0).any():
-        scores = np.eye(one.n_candidates)[[one.n_candidates // 2]].T
+        scores = np.eye(len(one.candidates))[[len(one.candidates) // 2]].T
     return replace(choose(one, scores.T), cut=True)
 
 
@@ -365,13 +293,13 @@ def choose(one: Contender, scores: Iterable[Array]) -> Tuned:
     Those that others have more scores than are not chosen. A contender with a single candidate needs no scores.
     """
     best = 0
-    if one.n_candidates > 1:
+    if len(one.candidates) > 1:
         table = np.column_stack(list(scores))
         known = np.isfinite(table)
         counts = known.sum(axis=1)
         means = np.where(known, table, 0.0).sum(axis=1) / np.maximum(counts, 1)
         best = int(np.argmax(np.where((counts == counts.max()) & (counts > 0), means, -np.inf)))
-    chosen = one.candidate(best)
+    chosen = one.candidates[best]
     return Tuned(clone(one.estimator).set_params(**chosen), chosen)
 
 
@@ -419,13 +347,13 @@ def _scores_on_split(
 ) -> Array:
     """Return the scores of all candidates on one split."""
     train, test = split
-    scores, scorer, failures = np.full(one.n_candidates, np.nan), get_scorer(scoring), list[Exception]()
+    scores, scorer, failures = np.full(len(one.candidates), np.nan), get_scorer(scoring), list[Exception]()
     for numbers in one.sharing_steps():
         if not time.is_left():
             break
         try:
             with time.measured():
-                front = one.steps_before_last(numbers[0])
+                front = make_pipeline(*one.steps(numbers[0])[:-1], "passthrough")
                 prepared = fit_transformed(front, X[train], y[train], metadata.rows(train))
                 tested = transformed(front, X[test], metadata.rows(test))
         except _FAILURES as error:
@@ -437,7 +365,7 @@ def _scores_on_split(
                 break
             try:
                 with time.measured():
-                    scores[number] = scorer(fits.of(one.last(number)), tested, y[test])
+                    scores[number] = scorer(fits.of(one.steps(number)[-1]), tested, y[test])
             except _FAILURES as error:
                 failures.append(error)
     if failures and np.isnan(scores).all():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -117,15 +117,14 @@ class NestedEvaluation(FactsMixin):
     n_planned: int = 0
 
     def _facts(self) -> list[tuple[str, str]]:
-        matched = self.matched
-        return [
-            (self.score.replace("_", " "), str(self.interval)),
-            (f"flat {REFERENCE}", str(self.reference_interval)),
-            ("difference", _in_points(self.difference)),
-            *([] if matched is None else [(f"{REFERENCE} on the chosen representation", str(matched.interval))]),
-            *([] if matched is None else [("difference", _in_points(matched.difference))]),
-            ("tested", f"{int(self.tested.any(axis=0).sum())} samples in {self.scheme}"),
-        ]
+        references = {f"flat {REFERENCE}": self.flat, f"{REFERENCE} on the chosen representation": self.matched}
+        facts = [(self.score.replace("_", " "), str(self.interval))]
+        for name, one in references.items():
+            if one is not None:
+                certain = "" if one.difference.p_value is None else f" (p = {one.difference.p_value:.2g})"
+                gain = f"{100 * one.difference.difference + 0.0:+.1f} points{certain}"
+                facts += [(name, str(one.interval)), ("difference", gain)]
+        return [*facts, ("tested", f"{int(self.tested.any(axis=0).sum())} samples in {self.scheme}")]
 
     def _pooled(self, score: str, predicted: Array) -> float:
         labels = np.broadcast_to(self.labels, self.tested.shape)
@@ -156,8 +155,8 @@ class NestedEvaluation(FactsMixin):
         """The model's score with its 95 % interval, by group if there are groups.
 
         It is for the expected score on new samples (of new groups) of models that are chosen and fitted as this one is,
-        on training sets of the size of those of the outer folds. It is corrected for overlapping training sets, and
-        covers that score in 90 to 99 % of data sets (docs/reliability.md).
+        on training sets of the size of those of the outer folds, and covers it in 90 to 99 % of data sets
+        (docs/reliability.md).
         """
         return score_interval(self.right, self.groups, self._strata, self.n_train)
 
@@ -248,11 +247,6 @@ class ReferenceScores:
     difference: PairedDifference
 
 
-def _in_points(gain: PairedDifference) -> str:
-    certain = "" if gain.p_value is None else f" (p = {gain.p_value:.2g})"
-    return f"{100 * gain.difference + 0.0:+.1f} points{certain}"
-
-
 def nested_evaluation(
     model: Any,
     X: Any,
@@ -323,12 +317,9 @@ def nested_evaluation(
     for split in splits:  # raise before any work if a training set is too small to choose on
         _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
     predicted, reference_predicted, matched_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(3))
-    classes = np.unique(y)
-    confidence = np.full((repeats, len(y)), np.nan)
+    classes, folds, deadline = np.unique(y), list[OuterFold](), Deadline.of(budget)
     probabilities = np.full((repeats, len(y), len(classes)), np.nan)
-    tested = np.zeros((repeats, len(y)), bool)
-    folds = []
-    deadline = Deadline.of(budget)
+    confidence, tested = np.full((repeats, len(y)), np.nan), np.zeros((repeats, len(y)), bool)
     limits = [deadline.budget] if deadline.limited else []
     held_back = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)  # issued once, above
     content = (model, *samples.content, splits, seed, score, *limits)
@@ -364,10 +355,7 @@ def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:
     except ValueError as error:
         remedy = "More outer folds leave more for training"
         if groups is not None and len(np.unique(groups)) < 2:
-            remedy = (
-                "Use smaller groups (runs, blocks), no groups (--no-groups), or no evaluation (command line: "
-                "--outer-folds 0)"
-            )
+            remedy = "Use smaller groups (runs, blocks), no groups (--no-groups), or no evaluation (--outer-folds 0)"
         raise ValueError(
             f"the training set of an outer fold ({len(y)} samples) is too small to choose on: {error}. {remedy}"
         ) from error
@@ -383,23 +371,23 @@ class _Tested:
 
     def storable(self, alternatives: Sequence[Any]) -> dict[str, Any]:
         """Return the result as data; preparations, which are objects, are replaced by their positions."""
-        fold = dict(vars(self.fold))
-        for name in CHOSEN:
-            fold[name] = dict(fold[name])
-            if "preparation" in fold[name]:
-                value = fold[name]["preparation"]
-                fold[name]["preparation"] = next((k for k, one in enumerate(alternatives) if one is value), value)
-        return {**vars(self), "fold": fold}
+
+        def place(used: Any) -> Any:
+            return next((k for k, one in enumerate(alternatives) if one is used), used)
+
+        return {**vars(self), "fold": _with_preparations(vars(self.fold), place)}
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any], alternatives: Sequence[Any]) -> _Tested:
         """Return a result from `storable`, for the same model."""
-        fold = dict(stored["fold"])
-        for name in CHOSEN:
-            if "preparation" in fold[name]:
-                one = alternatives[fold[name]["preparation"]]
-                fold[name] = {**fold[name], "preparation": None if one is None else clone(one)}
+        fold = _with_preparations(stored["fold"], lambda place: clone(alternatives[place], safe=False))
         return cls(**{**stored, "fold": OuterFold(**fold)})
+
+
+def _with_preparations(fold: Mapping[str, Any], changed: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the fields of a fold with every chosen preparation changed."""
+    own = {name: fold[name] for name in CHOSEN if "preparation" in fold[name]}
+    return {**fold, **{name: {**one, "preparation": changed(one["preparation"])} for name, one in own.items()}}
 
 
 @dataclass(frozen=True)
@@ -453,11 +441,11 @@ class _OuterLoop:
         training = Labelled(held_out.training, y[split.train], self.samples.metadata.rows(split.train))
         within = deadline if deadline.limited else Deadline.of(getattr(last_estimator(self.model), "budget", None))
         reference, matched = Reference(model, training, self.seed, self.score).both(within)
-        reference_predicted = predicted_labels(reference.estimator, held_out.test, other)
+        y_test, reference_predicted = y[split.test], predicted_labels(reference.estimator, held_out.test, other)
         matched_predicted = reference_predicted
         if matched is not reference:
             matched_predicted = predicted_labels(matched.estimator, held_out.test, other)
-        y_test = y[split.test]
+        cuts = {"search": getattr(model, "stopped_", ""), "reference": reference.cut or matched.cut}
         fold = OuterFold(
             repeat=split.repeat,
             fold=split.fold,
@@ -472,10 +460,7 @@ class _OuterLoop:
             absent=tuple(np.setdiff1d(y, y_test).tolist()),
             matched_score=pooled_score(self.score, y_test, matched_predicted),
             matched_chosen={} if matched is reference else matched.values,
-            cut=(
-                *(("search",) if getattr(model, "stopped_", "") else ()),
-                *(("reference",) if reference.cut or matched.cut else ()),
-            ),
+            cut=tuple(what for what, happened in cuts.items() if happened),
         )
         probabilities = _probabilities(held_out, np.unique(y), other)
         result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)

@@ -141,12 +141,11 @@ def permutation_test(
     exchange = _Exchange(samples.y, samples.groups)
     model = seeded(model, seed)  # unfitted: fitted attributes need not be sent with every job
     labels = [samples.y, *(exchange.permuted(rng) for _ in range(n_permutations))]
-    time = _Time(Deadline.of(budget), len(labels), effective_n_jobs(n_jobs))
-    each = time.of_search(repeats * (cv if isinstance(cv, int) else 1))
-    scheme = (cv, repeats, seed, score)
-    scoring = _Scoring(model, *scheme, time.deadline, each)
+    time, scheme = _Time(Deadline.of(budget), effective_n_jobs(n_jobs)), (cv, repeats, seed, score)
+    n_searches = len(labels) * repeats * (cv if isinstance(cv, int) else 1)
+    how = model, scheme, (time.deadline, time.deadline.left * time.n_jobs / n_searches)
     # arrays are separate arguments, which a cluster then gets only once
-    jobs = {str(k): delayed(_score)(samples.X, one, samples.metadata, scoring) for k, one in enumerate(labels)}
+    jobs = {str(k): delayed(_score)(samples.X, one, samples.metadata, *how) for k, one in enumerate(labels)}
     scores = np.full(len(labels), np.nan)
     limits = [time.deadline.budget] if time.deadline.limited else []
     # the first permutation stands for the others
@@ -174,13 +173,8 @@ def permutation_test(
 class _Time:
     """The time for a number of scores, some of them computed at the same time."""
 
-    def __init__(self, deadline: Deadline, number: int, n_jobs: int) -> None:
-        self.deadline, self.done = deadline, 0
-        self._number, self._n_jobs, self._began = number, n_jobs, deadline.now()
-
-    def of_search(self, number: int) -> float:
-        """Return the seconds for each of the searches that a score needs."""
-        return self.deadline.left * self._n_jobs / self._number / number
+    def __init__(self, deadline: Deadline, n_jobs: int) -> None:
+        self.deadline, self.n_jobs, self.done, self._began = deadline, n_jobs, 0, deadline.now()
 
     def allows_another(self) -> bool:
         """Return whether another score would be ready in time, after those that wait already: two per process."""
@@ -188,7 +182,7 @@ class _Time:
             return True
         if not self.done:
             return self.deadline.allows()
-        ahead = 1 if self._n_jobs == 1 else 3
+        ahead = 1 if self.n_jobs == 1 else 3
         return self.deadline.allows(ahead * (self.deadline.now() - self._began) / self.done)
 
 
@@ -233,27 +227,16 @@ class _Exchange:
         return permuted
 
 
-@dataclass(frozen=True)
-class _Scoring:
-    """How a model is scored; each search may take so many ``seconds``."""
-
-    model: Any
-    cv: Any
-    repeats: int
-    seed: int
-    score: str
-    deadline: Deadline
-    seconds: float
-
-
-def _score(X: Array, y: Array, metadata: Metadata, how: _Scoring) -> float:
-    """Return the pooled score of a model's held-out predictions."""
-    samples = Labelled(X, y, metadata)
-    splits = outer_splits(how.cv, y, metadata.groups, how.repeats, how.seed)
+def _score(
+    X: Array, y: Array, metadata: Metadata, model: Any, scheme: tuple[Any, int, int, str], time: tuple[Deadline, float]
+) -> float:
+    """Return the pooled score of a model's held-out predictions, whose searches may take so many seconds each."""
+    samples, (cv, repeats, seed, score), (deadline, seconds) = Labelled(X, y, metadata), scheme, time
+    splits = outer_splits(cv, y, metadata.groups, repeats, seed)
     predicted = []
     with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
         for split in splits:
-            own = how.deadline.after(how.seconds) if how.deadline.limited else None
-            predicted.append(predict_held_out(how.model, samples, split, deadline=own).predicted)
+            own = deadline.after(seconds) if deadline.limited else None
+            predicted.append(predict_held_out(model, samples, split, deadline=own).predicted)
     tested = np.concatenate([split.test for split in splits])
-    return pooled_score(how.score, y[tested], np.concatenate(predicted))
+    return pooled_score(score, y[tested], np.concatenate(predicted))

@@ -82,14 +82,17 @@ def _range(part: Any) -> tuple[float, float]:
 
 def _view_facts(samples: SampleSet) -> list[dict[str, Any]]:
     """Return name, source, shape, dtype and range of each view, and how many samples lack it."""
-    facts = []
-    for name, array in samples.data.items():
-        least, most = _range(array)
-        source = (samples.sources or {}).get(name, samples.source)
-        shape = [int(size) for size in array.shape[1:]]
-        facts.append({"name": name, "source": source, "sample_shape": shape, "dtype": str(array.dtype)})
-        facts[-1] |= {"minimum": least, "maximum": most, "n_missing": len(missing_samples(array))}
-    return facts
+    return [
+        {
+            "name": name,
+            "source": (samples.sources or {}).get(name, samples.source),
+            "sample_shape": [int(size) for size in array.shape[1:]],
+            "dtype": str(array.dtype),
+            **dict(zip(("minimum", "maximum"), _range(array), strict=True)),
+            "n_missing": len(missing_samples(array)),
+        }
+        for name, array in samples.data.items()
+    ]
 
 
 def comparison_content(
@@ -109,18 +112,17 @@ def comparison_content(
     >>> sorted(content)
     ['created', 'data', 'differences', 'preparation', 'rows', 'settings', 'summary', 'versions']
     """
-    plain = {name: _plain(value) for name, value in vars(settings).items() if name != "preparation"}
     summaries = summarise(rows, settings.entries, samples.groups)
     differences = differences_to_best(rows, settings.entries, samples.groups)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": data_facts(samples),
-        "settings": plain,
+        "settings": _plain({name: value for name, value in vars(settings).items() if name != "preparation"}),
         "preparation": list(preparation),
         "versions": software_versions(),
-        "summary": [_all_plain(asdict(summary)) for summary in summaries],
-        "differences": [{**_all_plain(asdict(one)), "significant": one.significant} for one in differences],
-        "rows": [_all_plain({name: value for name, value in vars(row).items() if name not in _ARRAYS}) for row in rows],
+        "summary": [_plain(vars(summary)) for summary in summaries],
+        "differences": [{**_plain(vars(one)), "significant": one.significant} for one in differences],
+        "rows": [_plain({name: value for name, value in vars(row).items() if name not in _ARRAYS}) for row in rows],
     }
 
 
@@ -140,7 +142,7 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
         "n_fits": int(results["n_splits_done"].sum()),
         "n_dropped": int(sum(bool(reason) for reason in results["dropped"])),
         "stopped": search.stopped_,
-        "best": {name: _plain(value) for name, value in search.best_params_.items()},
+        "best": _plain(search.best_params_),
         "best_score": search.best_score_,
     }
 
@@ -200,7 +202,7 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
             "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
         },
         "folds": [
-            {**asdict(fold), **{name: _all_plain(getattr(fold, name)) for name in CHOSEN}} for fold in evaluation.folds
+            {**vars(fold), **{name: _plain(getattr(fold, name)) for name in CHOSEN}} for fold in evaluation.folds
         ],
         "samples": _sample_rows(evaluation, samples),
     }
@@ -239,15 +241,11 @@ def without_views_facts(evaluation: ViewsEvaluation) -> dict[str, Any]:
     return {name: _score_facts(one.interval, differences[name]) for name, one in evaluation.without.items()}
 
 
-def _all_plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in values.items()}
-
-
 def _plain(value: Any) -> Any:
-    """Return a parameter's value as a JSON type, which has no NaN; a transformer in a few words."""
+    """Return the value of a parameter, or values by name, as JSON types, without NaN; a transformer in a few words."""
     if isinstance(value, tuple):
         return list(value)
-    if isinstance(value, dict):  # by view
+    if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, np.generic):
         return _plain(value.item())

@@ -182,15 +182,17 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind="plain"), ""
     guessed, why = guess_kind(samples)
     kind = guessed if plan.kind == "auto" else plan.kind
-    if isinstance(samples.data, Views):
-        if kind != "plain":
-            raise ValueError(f"kind (--kind) {kind} is for one tensor per sample; leave it out for several views")
-        return replace(plan, kind=kind), ""
+    if isinstance(samples.data, Views) and kind != "plain":
+        raise ValueError(f"kind (--kind) {kind} is for one tensor per sample; leave it out for several views")
     if kind == "plain" and shape is None:
         return replace(plan, kind=kind), ""
     if shape is None or None in shape:
         raise ValueError("the samples differ in length; give them one with length (--length)")
-    sentence = _about_kind(plan, samples, kind, why)
+    sentence = f"of kind {kind}"
+    if plan.kind == "auto":
+        source = f"{sentence}, as" if samples.field is not None else f"taken for {kind}, since"
+        sentence = f"{source} {why}; --kind changes that"
+    sentence += "; only what is linear in the samples is tried" if plan.linear else ""
     time = time_mode(samples, shape) if kind in _ALONG_TIME else -1
     if time not in (-1, len(shape) - 1):
         sentence += f"; their mode {time + 1} is taken for time, which --modes changes"
@@ -200,15 +202,6 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         sfreq = sampling_frequency(samples, time)
         sentence += "" if sfreq is None else f"; sampled at {sfreq:g} Hz, as the axis of time says"
     return replace(plan, kind=kind, sfreq=sfreq, shape=shape, time=time), sentence
-
-
-def _about_kind(plan: FitPlan, samples: SampleSet, kind: str, why: str) -> str:
-    """Return a sentence on the kind of the samples and where it is known from."""
-    linear = "; only what is linear in the samples is tried" if plan.linear else ""
-    if plan.kind != "auto":
-        return f"of kind {kind}{linear}"
-    source = f"of kind {kind}, as" if samples.field is not None else f"taken for {kind}, since"
-    return f"{source} {why}; --kind changes that{linear}"
 
 
 def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
@@ -227,46 +220,37 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     (4, 5)
     """
     shape: Any = samples.sample_shape
+    several, metadata = isinstance(shape, dict), Metadata(samples.groups, samples.confounds)
     plan.recipe.check_masks(shape, samples.affine)
-    inner = plan.recipe.inner(shape)
-    if isinstance(shape, dict):
-        _check_views(samples, plan)
-        return None
-    if plan.without_views:
-        raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
-    if inner is not None or None in shape:  # of all samples: what a few leave of a crop may be too small for the rank
-        metadata = Metadata(samples.groups, samples.confounds)
-        shape = plan.recipe.checked_shape(samples.data, metadata, shape)
-    if isinstance(shape, dict):  # what was missing is a view of its own
-        _check_ranks(plan, shape)
-        return None
-    if not plan.auto:
-        FORMATS[plan.decomposition].valid_rank(plan.rank, shape)
-    return tuple(shape)
-
-
-def _check_views(samples: SampleSet, plan: FitPlan) -> None:
-    """Raise ValueError if the recipe or the rank does not suit the views."""
-    X, metadata = samples.data, Metadata(samples.groups, samples.confounds)
-    recipe, shape = plan.recipe, samples.sample_shape
-    if plan.without_views and not plan.outer_folds:
+    if plan.without_views and several and not plan.outer_folds:
         raise ValueError("without_views (--without-views) repeats the evaluation, and there is none; leave one out")
-    if plan.without_views and len(X.names) < 2:
+    if plan.without_views and (not several or len(shape) < 2):
         raise ValueError("without_views (--without-views) leaves out one of several views; the samples have only one")
-    inner = recipe.inner(shape)
-    for step in [*(step for _, step in recipe.outer(shape)), *([] if inner is None else [inner])]:
-        X = fit_transformed(step, X, None, metadata)
-    _check_ranks(plan, X.shapes)
+    inner = plan.recipe.inner(shape)
+    if several:
+        X, steps = samples.data, [step for _, step in plan.recipe.outer(shape)]
+        for step in [*steps, *([] if inner is None else [inner])]:
+            X = fit_transformed(step, X, None, metadata)
+        shape = X.shapes
+    elif inner is not None or None in shape:  # of all samples: what a few leave of a crop may be too small for the rank
+        shape = plan.recipe.checked_shape(samples.data, metadata, shape)
+    if not plan.auto:
+        _check_rank(plan, shape)
+    return None if isinstance(shape, dict) else tuple(shape)
 
 
-def _check_ranks(plan: FitPlan, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise ValueError if the rank, unless it is chosen, does not suit one of several views."""
-    for name, own in shapes.items():
-        if len(own) > 1 and not plan.auto:
-            try:
-                FORMATS[plan.decomposition].valid_rank(plan.rank, own)
-            except ValueError as error:
-                raise ValueError(f"view {name!r}: {error}") from error
+def _check_rank(plan: FitPlan, shape: Any) -> None:
+    """Raise ValueError if the rank does not suit samples of a shape, or one of their views, which it names."""
+    valid_rank = FORMATS[plan.decomposition].valid_rank
+    if not isinstance(shape, dict):
+        valid_rank(plan.rank, shape)
+        return
+    for name, own in shape.items():
+        try:
+            if len(own) > 1:
+                valid_rank(plan.rank, own)
+        except ValueError as error:
+            raise ValueError(f"view {name!r}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -319,14 +303,16 @@ def fit_and_evaluate(
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
     plan, _ = with_kind(samples, plan)
     run = _Run(samples, plan, n_jobs, progress, checkpoint, Deadline.of(deadline or plan.budget))
-    if run.deadline.limited:  # the model comes first, and tells what an outer fold takes at least
-        model = run.fitted()
-        evaluation = run.evaluation()
-    else:
-        evaluation = run.evaluation()
-        model = run.fitted()
+    # with a deadline the model comes first, and tells what an outer fold takes at least
+    model = run.fitted() if run.deadline.limited else None
+    evaluation = run.evaluation()
+    model = run.fitted() if model is None else model
     test = run.permuted()
-    without = run.without_views(evaluation)
+    without, affine = run.without_views(evaluation), samples.affine
+    if isinstance(affine, dict):
+        affine = {name: np.asarray(one).tolist() for name, one in affine.items()}
+    elif affine is not None:
+        affine = np.asarray(affine).tolist()
     about: dict[str, Any] = {
         "data": data_facts(samples),
         "preparation": {"recipe": plan.recipe.facts, "words": plan.recipe.words()},
@@ -335,7 +321,7 @@ def fit_and_evaluate(
         "evaluation": None if evaluation is None else evaluation_facts(evaluation, samples),
         "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),
         "without_views": None if without is None else without_views_facts(without),
-        "affine": _listed(samples.affine),
+        "affine": affine,
         "loading": dict(samples.loading),
         "training": dict(training_record(model, samples).facts),
         "cut": run.cut,
@@ -378,33 +364,29 @@ class _Run:
         left = sum(lengths[one] for one in order[order.index(stage) :])
         return self.deadline.part(lengths[stage] / left)
 
-    @property
-    def _model(self) -> Any:
-        return self.plan.model(self.n_jobs, self.samples.sample_shape)
-
     def _running(self, stage: int, name: str) -> dict[str, Any]:
-        """Return the metadata, the progress and the checkpoint of a stage."""
+        """Return the progress and the checkpoint of a stage."""
         progress = stage_progress(self.progress, self._stages, stage, f"{name}: ")
-        given = {"groups": self.samples.groups, "confounds": self.samples.confounds}
-        return {**given, "progress": progress, "checkpoint": self.checkpoint}
+        return {"progress": progress, "checkpoint": self.checkpoint}
 
-    def _evaluating(self, stage: int, name: str) -> dict[str, Any]:
-        """Return the arguments of `nested_evaluation` for a stage that evaluates the plan."""
+    def _evaluated(self, function: Any, stage: int, name: str, **more: Any) -> Any:
+        """Return what a function such as `nested_evaluation` finds out about the plan in a stage."""
+        samples, model = self.samples, self.plan.model(self.n_jobs, self.samples.sample_shape)
         scheme = {"cv": self.plan.outer_folds, "repeats": self.plan.repeats, "seed": self.plan.seed}
-        return self._running(stage, name) | scheme | {"budget": self._part(stage)}
+        given = {"groups": samples.groups, "confounds": samples.confounds, "budget": self._part(stage)}
+        return function(model, samples.data, samples.labels, **self._running(stage, name), **scheme, **given, **more)
 
     def fitted(self) -> Any:
         """Return the model, fitted to all samples."""
-        samples, running = self.samples, self._running(1, "fit")
-        metadata = Metadata(running.pop("groups"), running.pop("confounds"))
-        return fit_model(self._model, samples.data, samples.labels, metadata, **running, deadline=self._part(1))
+        samples, model = self.samples, self.plan.model(self.n_jobs, self.samples.sample_shape)
+        metadata, running = Metadata(samples.groups, samples.confounds), self._running(1, "fit")
+        return fit_model(model, samples.data, samples.labels, metadata, **running, deadline=self._part(1))
 
     def evaluation(self) -> NestedEvaluation | None:
         """Return the nested evaluation of the plan."""
         if not self.plan.outer_folds or not self._due(fold_seconds(self.deadline), "the evaluation"):
             return None
-        more = self._evaluating(0, "evaluation")
-        return nested_evaluation(self._model, self.samples.data, self.samples.labels, **more)
+        return self._evaluated(nested_evaluation, 0, "evaluation")
 
     def without_views(self, evaluation: NestedEvaluation | None) -> ViewsEvaluation | None:
         """Return the evaluation without each of several views."""
@@ -413,8 +395,7 @@ class _Run:
             return None
         if not self._due(number * fold_seconds(self.deadline), "the evaluation without single views"):
             return None
-        more = self._evaluating(3, "without views")
-        return evaluate_without_views(self._model, self.samples.data, self.samples.labels, whole=evaluation, **more)
+        return self._evaluated(evaluate_without_views, 3, "without views", whole=evaluation)
 
     def permuted(self) -> PermutationTest | None:
         """Return the permutation test of the plan, with the splits and the score of its evaluation."""
@@ -428,20 +409,15 @@ class _Run:
             plan.model(1, samples.sample_shape),
             samples.data,
             samples.labels,
+            samples.groups,
             cv=plan.outer_folds or plan.folds,
             n_permutations=plan.permutations,
             n_jobs=self.n_jobs,
             random_state=plan.seed,
             repeats=plan.repeats if plan.outer_folds else 1,
             score=plan.score,
+            confounds=samples.confounds,
             budget=self._part(2),
             **self._running(2, "chance"),
         )
         return test if len(test.permuted) or not self._due(inf, "any permutation") else None
-
-
-def _listed(affine: Any) -> Any:
-    """Return an affine, or those of several views, as JSON types."""
-    if isinstance(affine, dict):
-        return {name: np.asarray(one).tolist() for name, one in affine.items()}
-    return None if affine is None else np.asarray(affine).tolist()

@@ -115,10 +115,6 @@ def cluster_table(
     signs : str, optional
         What positive values mean, to be written above the table: "positive: house against face".
 
-    Returns
-    -------
-    ClusterTable
-
     Examples
     --------
     >>> import numpy as np

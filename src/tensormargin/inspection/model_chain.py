@@ -301,10 +301,6 @@ def affine_form(model: Any, sample_shape: Sequence[int] | None = None) -> Affine
         Shape of an original sample. Needed only if the first step is a FunctionTransformer that flattens samples of
         three or more modes: no step stores their shape, and they would be assumed to be matrices.
 
-    Returns
-    -------
-    AffineForm
-
     Raises
     ------
     NotAffineError

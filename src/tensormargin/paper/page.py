@@ -8,19 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..estimators import METHODS
 from ..io import BadFileError, all_or_none, replacing
+from . import summary
 from .runner import Run
-from .summary import (
-    CellSummary,
-    Difference,
-    Record,
-    as_read,
-    corrected,
-    differences,
-    read_csv,
-    summarise_rows,
-    write_csv,
-)
+from .summary import CellSummary, Difference, Record
 from .tables import TableResults, accuracy_table, difference_table, findings, in_short, time_table
 
 TITLES = {
@@ -70,6 +64,16 @@ How it was done, in the same way for all seven methods:
   mu chosen or not, in every column (`differences.csv` has them all). That is strict where many differences rest on few
   classes, as on MNIST: none of them is certain by itself, however many intervals miss 0.
 """
+# One hue per form of the weight (flat, rank one, CP, Tucker); dashed or hollow without margin terms.
+_STYLES = {
+    "SVM": ("#6b6b6b", "--", "s"),
+    "LMDM": ("#6b6b6b", "-", "s"),
+    "STM": ("#d1495b", "--", "o"),
+    "SPMD-LRT": ("#d1495b", "-", "o"),
+    "HSPMD-LRT": ("#e39b2d", "-", "D"),
+    "STuM": ("#1f78b4", "--", "^"),
+    "TuSPMD-LRT": ("#1f78b4", "-", "^"),
+}
 _DIFFERENCES = """Differences in points, paired, with 95 % intervals (bold: the interval does not hold 0; with a star:
 also after Holm's correction):
 """
@@ -97,8 +101,8 @@ def read_results(folder: str | Path) -> list[TableResults]:
 
 
 def _read_table(folder: Path) -> TableResults:
-    cells, paired = read_csv(folder / "summary.csv", CellSummary), read_csv(folder / "differences.csv", Difference)
-    return TableResults(folder.name, cells, paired)
+    cells = summary.read_csv(folder / "summary.csv", CellSummary)
+    return TableResults(folder.name, cells, summary.read_csv(folder / "differences.csv", Difference))
 
 
 def write_summaries(run: Run) -> str:
@@ -116,15 +120,16 @@ def write_summaries(run: Run) -> str:
     """
     run.tuning.export()
     rows = run.complete(run.rows.export())
-    cells, paired = summarise_rows(rows, run.protocol), differences(rows, run.protocol)
+    cells, paired = summary.summarise_rows(rows, run.protocol), summary.differences(rows, run.protocol)
     cells, paired = _of_other_data(run, "summary.csv", cells), _of_other_data(run, "differences.csv", paired)
-    paired = corrected(paired)  # including the differences of other data
+    paired = summary.corrected(paired)  # including the differences of other data
+    of_cells, of_pairs = summary.csv_text(cells), summary.csv_text(paired)
+    as_read = summary.from_csv(of_cells, CellSummary), summary.from_csv(of_pairs, Difference)  # with fewer digits
+    text = summary_text(TableResults(run.settings.table, *as_read))
     with all_or_none():
-        write_csv(run.folder / "summary.csv", cells)
-        write_csv(run.folder / "differences.csv", paired)
-        text = summary_text(TableResults(run.settings.table, as_read(cells), as_read(paired)))
-        with replacing(run.folder / "summary.md") as temporary:
-            temporary.write_text(text)
+        for name, content in (("summary.csv", of_cells), ("differences.csv", of_pairs), ("summary.md", text)):
+            with replacing(run.folder / name) as temporary:
+                temporary.write_text(content)
     return text
 
 
@@ -158,7 +163,7 @@ def _of_other_data(run: Run, name: str, records: list[Record]) -> list[Record]:
     if not path.is_file() or not records:
         return records
     try:
-        stored = read_csv(path, type(records[0]))
+        stored = summary.read_csv(path, type(records[0]))
     except BadFileError:  # from an older version, or damaged: it is rewritten
         return records
     known = {evaluation.data for evaluation in run.protocol}
@@ -180,8 +185,6 @@ def write_page(folder: str | Path, path: str | Path) -> None:
     ...     Path(folder, "page.md").read_text().splitlines()[0]
     '# Results'
     """
-    from .figures import draw
-
     results, path = read_results(folder), Path(path)
     pictures = {one.name: draw(one, path.parent / path.stem) for one in results}
     with replacing(path) as temporary:
@@ -223,3 +226,119 @@ def _versions(results: Sequence[TableResults]) -> str:
     texts = dict.fromkeys(text for one in results for cell in one.cells for text in cell.versions.split(" | "))
     lines = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
     return "Made with " + "; ".join(lines) + ".\n"
+
+
+def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
+    """Save the table's figures in a folder; return captions and paths relative to its parent."""
+    if len({data for data, _ in one.columns}) == 1 and len(one.columns) > 1:
+        figures = {
+            "accuracy": ("Accuracy against training size", accuracy_against_size(one)),
+            "time": ("Seconds of one fit against training size", time_against_size(one)),
+        }
+    else:
+        figures = {"accuracy": ("Accuracy of each method", accuracies(one))}
+    for kind, (_, figure) in figures.items():
+        with replacing(folder / f"{one.name}-{kind}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=130, metadata={"Software": None})
+    return [(caption, f"{folder.name}/{one.name}-{kind}.png") for kind, (caption, _) in figures.items()]
+
+
+def accuracy_against_size(one: TableResults) -> Any:
+    """Return a figure of accuracy against training size: the paper's, and ours on the same scale and enlarged."""
+    figure = _figure(12.6, 4.2)
+    paper, same_scale, enlarged = figure.subplots(1, 3)
+    for method in _present(one):
+        cells, style = _cells_of(one, method), _line_style(method)
+        known = [cell for cell in cells if not np.isnan(cell.paper)]
+        paper.plot([c.size for c in known], [c.paper for c in known], label=method, **style)
+        spread = [0 if np.isnan(cell.sd) else cell.sd for cell in cells]
+        for axes in (same_scale, enlarged):
+            axes.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, **style)
+    lowest = min(paper.get_ylim()[0], same_scale.get_ylim()[0])
+    highest = max(paper.get_ylim()[1], same_scale.get_ylim()[1])
+    titles = ("as the paper reports", "measured here, all methods tuned the same way", "the same, enlarged")
+    for axes, title in zip((paper, same_scale, enlarged), titles, strict=True):
+        _against_size(axes, one, title)
+    for axes in (paper, same_scale):
+        axes.set_ylim(lowest, highest)
+    paper.set_ylabel("mean accuracy of the pairs, %")
+    figure.legend(loc="outside right center", frameon=False)
+    return figure
+
+
+def time_against_size(one: TableResults) -> Any:
+    """Return a figure of median fit time against training size, on logarithmic axes."""
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
+    for method in _present(one):
+        cells = _cells_of(one, method)
+        axes.plot([c.size for c in cells], [c.fit_seconds for c in cells], label=method, **_line_style(method))
+    axes.set_yscale("log")
+    _against_size(axes, one, "one pair, one core")
+    axes.set_ylabel("seconds of one fit (median)")
+    figure.legend(loc="outside right center", frameon=False)
+    return figure
+
+
+def _cells_of(one: TableResults, method: str) -> list[CellSummary]:
+    return [cell for column in one.columns if (cell := one.cell(column, method)) is not None]
+
+
+def _line_style(method: str) -> dict[str, Any]:
+    colour, dash, marker = _STYLES[method]
+    return {"color": colour, "linestyle": dash, "marker": marker, "markersize": 5}
+
+
+def accuracies(one: TableResults) -> Any:
+    """Return a figure of accuracies with standard deviations, one panel per column; crosses mark the paper's."""
+    columns = one.columns
+    wide = min(len(columns), 3)
+    tall = int(np.ceil(len(columns) / wide))
+    figure = _figure(1.2 + 3.4 * wide, 0.5 + 2.6 * tall)
+    grid = figure.subplots(tall, wide, squeeze=False, sharey=True)
+    methods = _present(one)
+    for axes, column in zip(grid.ravel(), columns, strict=False):
+        for position, method in enumerate(methods):
+            cell = one.cell(column, method)
+            if cell is None:
+                continue
+            colour, dash, marker = _STYLES[method]
+            filled = "white" if dash == "--" else colour
+            spread = 0 if np.isnan(cell.sd) else cell.sd
+            axes.errorbar(
+                cell.accuracy, position, xerr=spread, color=colour, marker=marker, markerfacecolor=filled, capsize=2
+            )
+            if not np.isnan(cell.paper):
+                axes.plot(cell.paper, position, "x", color="black", markersize=5)
+        axes.set_title(f"{column[0]} ({column[1]})" if len(columns) > 1 else column[0], fontsize=10)
+        axes.grid(axis="x", color="#e6e6e6")
+        axes.set_axisbelow(True)
+        axes.set_xlabel("accuracy, %  (x: the paper's)" if one.has_paper(column[0]) else "accuracy, %")
+    grid[0, 0].set_yticks(range(len(methods)), methods)
+    grid[0, 0].invert_yaxis()
+    for axes in grid.ravel()[len(columns) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _against_size(axes: Any, one: TableResults, title: str) -> None:
+    sizes = [size for _, size in one.columns]
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [f"{size // 1000}k" if size >= 1000 else str(size) for size in sizes])
+    axes.minorticks_off()
+    axes.set_xlabel("training images")
+    axes.set_title(title, fontsize=10)
+    axes.grid(color="#e6e6e6")
+    axes.set_axisbelow(True)
+
+
+def _present(one: TableResults) -> list[str]:
+    held = {cell.method for cell in one.cells}
+    return [method for method in METHODS if method in held]
+
+
+def _figure(width: float, height: float) -> Any:
+    """Return an empty figure that is independent of pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")

@@ -1,4 +1,8 @@
-"""The runner: determines which rows of a table are missing and computes them."""
+"""The runner: determines which rows of a table are missing and computes them.
+
+Jobs score candidate lambda and mu on validation data, or fit and test pairs of classes. Each runs on one thread, so
+that its results do not depend on the number of parallel jobs.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,148 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import Bunch
+from threadpoolctl import threadpool_limits
 
-from ..estimators import METHODS, check_methods
+from ..estimators import METHODS, SCALE_LAM, SCALE_MU, TensorMarginClassifier, check_methods, make_method
+from ..evaluation import timed_fit
 from ..io import BadFileError, digest, replacing
-from ..runtime import goes_to_cluster, worker_options
-from .evaluate import EvaluationJob, Strengths, has_margin_terms, run_job
-from .protocols import Evaluation, Grid, Pair, load_once, stratified_fold
-from .rows import CellKey, Row, RowStore, TuningRow
+from ..runtime import Array, goes_to_cluster, worker_options
+from .protocols import Evaluation, Grid, Pair, Where, inner_splits, load_once, seed_of, stratified_fold
+from .rows import CellKey, Row, RowStore, TuningRow, versions_text
 
 # Rough fit time relative to a flat SVM on Table 2: used to estimate the time left and to start the longest jobs first.
 _COST = {"SVM": 1.0, "LMDM": 1.0, "STM": 1.2, "STuM": 6.0, "SPMD-LRT": 0.4, "HSPMD-LRT": 0.8, "TuSPMD-LRT": 2.0}
+_Cells = list[tuple[Evaluation, CellKey]]
 _JOB_SHARE = 9  # jobs per cell: a killed run loses only the jobs in progress
+
+
+class Strengths(NamedTuple):
+    """Values of lambda and of mu1 = mu2."""
+
+    lam: float
+    mu: float
+
+
+@dataclass(frozen=True)
+class EvaluationJob:
+    """Pairs of one cell: to fit with the chosen strengths or, if ``chosen`` is None, to score all candidates."""
+
+    evaluation: Evaluation
+    cell: CellKey
+    pairs: tuple[Pair, ...]
+    chosen: Strengths | None = None
+
+
+def has_margin_terms(method: str) -> bool:
+    """Return whether a method has the margin terms of mu1 and mu2."""
+    return METHODS[method].get("mu1", 1.0) > 0
+
+
+def run_job(job: EvaluationJob, sent: Bunch | None = None) -> list[Any]:
+    """Return the job's rows: `TuningRow` without chosen strengths, `Row` with them.
+
+    The data set is loaded unless it is sent with the job.
+    """
+    with threadpool_limits(1):
+        bunch = load_once(job.evaluation.load) if sent is None else sent
+        cell = job.cell
+        train, test = job.evaluation.split(bunch, Where(cell.size, cell.repeat, cell.fold, cell.seed))
+        if job.chosen is None:
+            return [row for pair in job.pairs for row in _tune(job, bunch, train, pair)]
+        return [_score(job, bunch, train, test, pair, job.chosen) for pair in job.pairs]
+
+
+def _classifier(job: EvaluationJob, warm_start: bool = False) -> TensorMarginClassifier:
+    method, rank = job.cell.method, job.evaluation.tucker_rank
+    more = {"rank": rank} if rank is not None and _is_tucker(job) else {}
+    return make_method(method, random_state=seed_of(job.cell.seed, "start"), warm_start=warm_start, **more)
+
+
+def _strengths(job: EvaluationJob, lam: float, mu: float) -> dict[str, Any]:
+    if not job.evaluation.grid.relative:
+        return {"lam": lam, "mu1": mu, "mu2": mu, "scale_free": False}
+    return {"lam": lam / SCALE_LAM, "mu1": mu / SCALE_MU, "mu2": mu / SCALE_MU}
+
+
+def _is_tucker(job: EvaluationJob) -> bool:
+    return METHODS[job.cell.method]["decomposition"] == "tucker"
+
+
+def _of_pair(job: EvaluationJob, bunch: Bunch, rows: Array, pair: Pair) -> tuple[Array, Array, Array]:
+    """Return those of the rows that are of a pair, their samples as the method takes them, and their labels.
+
+    Samples are float32, divided by ``divisor`` and reshaped for Tucker weights if requested.
+    """
+    rows = rows[np.isin(bunch.target[rows], pair)]
+    samples = bunch.data[rows].astype(np.float32)
+    if job.evaluation.divisor != 1.0:
+        samples /= np.float32(job.evaluation.divisor)
+    shape = job.evaluation.tucker_shape
+    samples = samples.reshape(-1, *shape) if shape is not None and _is_tucker(job) else samples
+    return rows, samples, bunch.target[rows]
+
+
+def _tune(job: EvaluationJob, bunch: Bunch, train: Array, pair: Pair) -> Iterator[TuningRow]:
+    """Score every candidate of the grid on validation sets taken from the training data.
+
+    Along lambda, each fit is a warm start from the previous one.
+    """
+    rows, samples, labels = _of_pair(job, bunch, train, pair)
+    groups, positions = (None if bunch.get(name) is None else bunch[name][rows] for name in ("groups", "positions"))
+    seed = seed_of(job.cell.seed, "validation", job.cell.size, job.cell.repeat, job.cell.fold, pair)
+    splits = inner_splits(job.evaluation.validation, labels, groups, positions, seed)
+    grid = job.evaluation.grid
+    for mu in grid.mus if has_margin_terms(job.cell.method) else (0.0,):
+        correct, seconds = np.zeros(len(grid.lams), int), np.zeros(len(grid.lams))
+        for inner, validation in splits:
+            classifier = _classifier(job, warm_start=True)
+            inner_samples, validation_samples = samples[inner], samples[validation]
+            for position, lam in enumerate(grid.lams):
+                classifier.set_params(**_strengths(job, lam, mu))
+                seconds[position] += timed_fit(classifier, inner_samples, labels[inner]).seconds
+                correct[position] += np.sum(classifier.predict(validation_samples) == labels[validation])
+        tested = sum(len(validation) for _, validation in splits)
+        for lam, right, spent in zip(grid.lams, correct, seconds, strict=True):
+            counts = {"n_correct": int(right), "n_tested": tested, "seconds": float(spent)}
+            yield TuningRow.of(job.cell, pair, lam=lam, mu=mu, **counts)
+
+
+def _score(job: EvaluationJob, bunch: Bunch, train: Array, test: Array, pair: Pair, chosen: Strengths) -> Row:
+    """Fit on the pair's whole training set and return the result on its test set."""
+    train, samples, labels = _of_pair(job, bunch, train, pair)
+    fit = timed_fit(_classifier(job).set_params(**_strengths(job, *chosen)), samples, labels)
+    test, samples, labels = _of_pair(job, bunch, test, pair)
+    began = perf_counter()
+    predicted = fit.classifier.predict(samples)
+    predict_seconds = perf_counter() - began
+    n_correct = int(np.sum(predicted == labels))
+    return Row.of(
+        job.cell,
+        pair,
+        n_train=len(train),
+        n_test=len(test),
+        n_correct=n_correct,
+        accuracy=n_correct / len(test),
+        lam=chosen.lam,
+        mu=chosen.mu,
+        relative=job.evaluation.grid.relative,
+        fit_seconds=fit.seconds,
+        predict_seconds=predict_seconds,
+        sweeps=int(fit.classifier.n_iter_),
+        gap=float(np.max(fit.classifier.history_["gap"][-1])),
+        objective=float(fit.classifier.objective_[0]),
+        converged=fit.converged,
+        n_parameters=int(fit.classifier.n_parameters_),
+        versions=versions_text(),
+    )
 
 
 @dataclass(frozen=True)
@@ -148,15 +277,17 @@ class Run:
         tuned, done = self.tuning.read(), {row.key for row in self.rows.read()}
         meter = _Meter(self, tuned, done)
         yield meter.now("starting")
-        repeats = sorted({cell.repeat for _, cell in self._cells()})
+        by_repeat: dict[int, _Cells] = defaultdict(list)
+        for evaluation, cell in self._cells():
+            by_repeat[cell.repeat].append((evaluation, cell))
         options = {"batch_size": 1, "return_as": "generator_unordered", **worker_options(n_jobs)}
         with Parallel(n_jobs=n_jobs, **options) as parallel:
-            for repeat in repeats:
-                for rows in parallel(_with_data(self._tuning_jobs(repeat, tuned))):
+            for _, cells in sorted(by_repeat.items()):
+                for rows in parallel(_with_data(self._tuning_jobs(cells, tuned))):
                     self.tuning.add(rows)
                     tuned.extend(rows)
                     yield meter.count(rows)
-                for rows in parallel(_with_data(self._fitting_jobs(repeat, tuned, done))):
+                for rows in parallel(_with_data(self._fitting_jobs(cells, tuned, done))):
                     self.rows.add(rows)
                     done.update(row.key for row in rows)
                     yield meter.count(rows)
@@ -165,28 +296,27 @@ class Run:
         """Yield every cell with its evaluation; with ``tune_mu``, methods with margin terms have two cells."""
         for evaluation in self.evaluations:
             for repeat in range(evaluation.repeats):
-                for size in evaluation.sizes_of(repeat):
-                    for fold in range(evaluation.folds):
-                        for method in self.settings.methods:
-                            key = CellKey(evaluation.data, size, repeat, fold, method, "lam", self.settings.seed)
-                            yield evaluation, key
-                            if self.settings.tune_mu and has_margin_terms(method):
-                                yield evaluation.with_more_mus(), replace(key, tuned="lam+mu")
+                parts = product(evaluation.sizes_of(repeat), range(evaluation.folds), self.settings.methods)
+                for size, fold, method in parts:
+                    key = CellKey(evaluation.data, size, repeat, fold, method, "lam", self.settings.seed)
+                    yield evaluation, key
+                    if self.settings.tune_mu and has_margin_terms(method):
+                        yield evaluation.with_more_mus(), replace(key, tuned="lam+mu")
 
-    def _tuning_jobs(self, repeat: int, tuned: Iterable[TuningRow]) -> list[EvaluationJob]:
+    def _tuning_jobs(self, cells: _Cells, tuned: Iterable[TuningRow]) -> list[EvaluationJob]:
         done = {(row.cell, row.pair) for row in tuned}
-        return _longest_first(
+        return [
             EvaluationJob(evaluation, cell, part)
-            for evaluation, cell in self._cells_of(repeat)
+            for evaluation, cell in cells
             for part in _parts(cell, self._tuning_pairs(evaluation), done)
-        )
+        ]
 
-    def _fitting_jobs(self, repeat: int, tuned: Iterable[TuningRow], done: set[tuple[Any, ...]]) -> list[EvaluationJob]:
+    def _fitting_jobs(self, cells: _Cells, tuned: Iterable[TuningRow], done: set[Any]) -> list[EvaluationJob]:
         by_cell = defaultdict(list)
         for row in tuned:
             by_cell[row.cell].append(row)
         jobs = []
-        for evaluation, cell in self._cells_of(repeat):
+        for evaluation, cell in cells:
             parts = list(_parts(cell, self._pairs[evaluation.data], done))
             if parts:
                 allowed = {_text(pair) for pair in self._tuning_pairs(evaluation)}
@@ -194,23 +324,16 @@ class Run:
                 tried = by_cell[cell] + (by_cell[replace(cell, tuned="lam")] if cell.tuned == "lam+mu" else [])
                 chosen = choose_strengths([row for row in tried if row.pair in allowed])
                 jobs += [EvaluationJob(evaluation, cell, part, chosen) for part in parts]
-        return _longest_first(jobs)
-
-    def _cells_of(self, repeat: int) -> Iterator[tuple[Evaluation, CellKey]]:
-        return (pair for pair in self._cells() if pair[1].repeat == repeat)
+        return jobs
 
     def _tuning_pairs(self, evaluation: Evaluation) -> list[Pair]:
         return evaluation.tuning(self._pairs[evaluation.data])
 
 
-def _longest_first(jobs: Iterable[EvaluationJob]) -> list[EvaluationJob]:
-    return sorted(jobs, key=lambda job: -cost(job.cell, len(job.pairs)))
-
-
 def _with_data(jobs: Iterable[EvaluationJob]) -> list[Any]:
-    """Return joblib jobs; the workers of a cluster are sent the data, local processes load them."""
-    sent = goes_to_cluster()
-    return [delayed(run_job)(job, load_once(job.evaluation.load) if sent else None) for job in jobs]
+    """Return joblib jobs, the longest first; the workers of a cluster are sent the data, local processes load them."""
+    sent, ordered = goes_to_cluster(), sorted(jobs, key=lambda job: -cost(job.cell, len(job.pairs)))
+    return [delayed(run_job)(job, load_once(job.evaluation.load) if sent else None) for job in ordered]
 
 
 def choose_strengths(tuning: Sequence[TuningRow]) -> Strengths:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..estimators import METHODS
 from ..evaluation import CONFIDENCE, corrected_error, holm, student_p_value, student_quantile
-from ..io import BadFileError, replacing
+from ..io import BadFileError
 from .protocols import Evaluation
 from .rows import Row
 
@@ -260,39 +260,29 @@ def _error_over_classes(gains: Gains) -> tuple[float, int]:
 Record = TypeVar("Record", CellSummary, Difference)
 
 
-def write_csv(path: Path, records: Sequence[Record]) -> None:
-    """Write summaries or differences to a CSV file, one per line, atomically."""
+def csv_text(records: Sequence[Record]) -> str:
+    """Return summaries or differences as CSV, one per line, with six digits."""
     text = io.StringIO()
-    names = [field.name for field in fields(records[0])] if records else []
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(records[0])] if records else [], lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({name: _short(value) for name, value in asdict(record).items()})
-    with replacing(path) as temporary:
-        temporary.write_text(text.getvalue())
+        shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in asdict(record).items()}
+        writer.writerow(shown)
+    return text.getvalue()
 
 
-def _short(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
-
-
-def as_read(records: Sequence[Record]) -> list[Record]:
-    """Return records as `read_csv` returns them after `write_csv`, with fewer digits."""
+def from_csv(text: str, kind: type[Record]) -> list[Record]:
+    """Return the records that `csv_text` wrote."""
+    readers = {"int": int, "float": float, "str": str}
     return [
-        _record(type(record), {name: str(_short(value)) for name, value in asdict(record).items()})
-        for record in records
+        kind(**{field.name: readers[str(field.type)](line[field.name]) for field in fields(kind)})
+        for line in csv.DictReader(io.StringIO(text))
     ]
 
 
-def _record(kind: type[Record], line: Mapping[str, str]) -> Record:
-    readers = {"int": int, "float": float, "str": str}
-    return kind(**{field.name: readers[str(field.type)](line[field.name]) for field in fields(kind)})
-
-
 def read_csv(path: Path, kind: type[Record]) -> list[Record]:
-    """Return the records that `write_csv` wrote."""
+    """Return the records of a CSV file."""
     try:
-        with path.open(newline="") as file:
-            return [_record(kind, line) for line in csv.DictReader(file)]
+        return from_csv(path.read_text(), kind)
     except (KeyError, TypeError, ValueError) as error:
         raise BadFileError(f"{path}: not a summary of this version ({error}); run the table again") from error

@@ -10,7 +10,6 @@ import numpy as np
 from ..data import Axis
 from ..runtime import Array, FloatArray
 from . import style
-from .labels import axes_or_empty, label_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +28,8 @@ def plot_butterfly(
 ) -> Axes:
     """Draw one line per channel over time or frequency, all in one panel.
 
+    The channels with the largest absolute values are named, all of them if there are few.
+
     Parameters
     ----------
     values : array-like of shape (n_channels, n_points)
@@ -37,11 +38,6 @@ def plot_butterfly(
         Names, units and coordinates of the two modes, for ticks and names; see `tensormargin.data.axes.axes_of`.
     ax : Axes, optional
     title, ylabel : str, optional
-
-    Returns
-    -------
-    Axes
-        The channels with the largest absolute values are named, all of them if there are few.
 
     Examples
     --------
@@ -61,17 +57,18 @@ def plot_butterfly(
     largest = np.argsort(-np.nan_to_num(np.abs(lines)).max(axis=1), kind="stable")
     named = list(range(len(lines))) if few else largest[:_LABELLED].tolist()
     colours = _line_colours(len(lines), channels, named)
-    drawn = []
-    for place, line in enumerate(lines):
-        marked = {"linewidth": 0.9 if few else 1.6, "alpha": 1.0, "zorder": 3}
-        look: dict[str, Any] = marked if place in named else {"linewidth": 0.9, "alpha": 0.55, "zorder": 2}
-        drawn += ax.plot(at, line, color=colours[place], marker="o" if len(line) == 1 else None, **look)
+    look: dict[str, Any] = {"marker": "o" if len(at) == 1 else None, "linewidth": 0.9, "alpha": 0.55, "zorder": 2}
+    marked = look | {"linewidth": 0.9 if few else 1.6, "alpha": 1.0, "zorder": 3}
+    drawn = [
+        ax.plot(at, line, color=colours[place], **(marked if place in named else look))[0]
+        for place, line in enumerate(lines)
+    ]
     ax.axhline(0.0, color=style.DARK, linewidth=0.6)
     if at[0] < 0 < at[-1]:
         ax.axvline(0.0, color=style.GREY, linewidth=0.8, linestyle=":")  # the event
     style.tidy(ax)
     ax.margins(x=0.0)
-    label_axis(ax.xaxis, points, 1)
+    style.label_axis(ax.xaxis, points, 1)
     ax.set_ylabel(style.wrapped(ylabel), **style.VERBATIM)
     style.write_title(ax, title)
     names = [
@@ -109,10 +106,6 @@ def plot_channels(
     label : str, optional
         What the colours stand for, such as "positive: house against face".
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
     >>> import numpy as np
@@ -130,8 +123,8 @@ def plot_channels(
     edges = _edges(columns, matrix.shape[1]), _edges(rows, matrix.shape[0])
     options: dict[str, Any] = {"cmap": style.DIVERGING if symmetric else style.SEQUENTIAL, "vmin": low, "vmax": high}
     image = ax.pcolormesh(*edges, np.ma.masked_invalid(matrix), rasterized=True, **options)
-    label_axis(ax.xaxis, columns, 1)
-    label_axis(ax.yaxis, rows, 0)
+    style.label_axis(ax.xaxis, columns, 1)
+    style.label_axis(ax.yaxis, rows, 0)
     if not rows.is_numeric:
         ax.set_ylim(matrix.shape[0] - 0.5, -0.5)  # the first channel on top
     style.add_scale(image, ax, label)
@@ -159,12 +152,8 @@ def plot_spectra(
     means : mapping of str to array-like of shape (n_wavelengths,), optional
         The mean spectrum of each class.
     axes : Axes or sequence of Axes, optional
-        One, or two if there are ``means``; a new figure by default.
+        One, or two if there are ``means``, and as many are returned; a new figure by default.
     title, ylabel : str, optional
-
-    Returns
-    -------
-    ndarray of 1 or 2 Axes
 
     Examples
     --------
@@ -185,13 +174,13 @@ def plot_spectra(
     if len(sizes) != 1:
         raise ValueError(f"all spectra must have the same number of wavelengths; got {sorted(sizes)}")
     size = sizes.pop()
-    (axis,) = axes_or_empty([axis or Axis()], (size,))
+    (axis,) = style.axes_or_empty([axis or Axis()], (size,))
     drawn = style.panels(axes, (2 if below else 1, 1), 6.8, 4.6 if below else 3.0)
     drawn[0].axhline(0.0, color=style.DARK, linewidth=0.8)
     for ax, shown, what in zip(drawn, (patterns, below), (ylabel, "mean of the class"), strict=False):
         _draw_spectra(ax, shown, _coordinates(axis, size))
         ax.set_ylabel(style.wrapped(what), **style.VERBATIM)
-        label_axis(ax.xaxis, axis, 0)
+        style.label_axis(ax.xaxis, axis, 0)
     if below:
         drawn[0].set_xlabel("")
     style.write_title(drawn[0], title)
@@ -205,7 +194,7 @@ def _checked_matrix(values: Any, modes: Sequence[Axis] | None) -> tuple[FloatArr
             f"this plot needs a matrix, such as channels x time; got an array of shape {matrix.shape}. Take one of the "
             "binary problems, or average over the other modes"
         )
-    return style.with_blanks(matrix), axes_or_empty(modes, matrix.shape)
+    return style.with_blanks(matrix), style.axes_or_empty(modes, matrix.shape)
 
 
 def _checked_lines(lines: Any, what: str) -> dict[str, FloatArray]:
@@ -247,8 +236,11 @@ def _line_colours(count: int, channels: Axis, named: Sequence[int]) -> list[Any]
 def _draw_spectra(ax: Axes, lines: Mapping[str, FloatArray], at: FloatArray) -> None:
     drawn = []
     for k, line in enumerate(lines.values()):
-        dashes, marker = style.DASHES[k // len(style.PALETTE) % len(style.DASHES)], "o" if line.size == 1 else None
-        colour = style.PALETTE[k % len(style.PALETTE)]
+        dashes, colour = (
+            style.DASHES[k // len(style.PALETTE) % len(style.DASHES)],
+            style.PALETTE[k % len(style.PALETTE)],
+        )
+        marker = "o" if line.size == 1 else None
         drawn += ax.plot(at, style.with_blanks(line), color=colour, linestyle=dashes, linewidth=1.2, marker=marker)
     style.tidy(ax)
     ax.margins(x=0.0)

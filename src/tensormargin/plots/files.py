@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import AnyAxes, Axes
 from ..io import MARK, BadFileError, neutral, replacing, save_array
-from .labels import axes_or_empty, mode_label
+from .style import axes_or_empty, mode_label
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
 SEVERAL = ("auto", "last", "files", "no")

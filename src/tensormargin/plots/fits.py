@@ -1,4 +1,4 @@
-"""Convergence and factors of a fit."""
+"""Convergence, factors and margins of a fit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from ..data import AnyAxes, Axis
 from ..fitting import CPWeight, leading_vectors
-from ..inspection import AveragedClassifier, ModelChain
-from ..runtime import Array
+from ..inspection import AveragedClassifier, MarginReport, ModelChain
+from ..runtime import Array, FloatArray
 from . import style
-from .labels import checked_view, fitting_axes, label_line, line_places, mode_name, problem_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 _LEADING = 3
 _SMALLEST_GAP = 1e-16
 _LONGEST_LEGEND = 6
+_FEWEST_BINS, _MOST_BINS = 8, 60  # of margins
 _MARKED = 32  # entries; longer modes are drawn without markers
 
 
@@ -51,7 +51,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     >>> gap.get_yscale()
     'log'
     """
-    title = problem_title(model, problem)
+    title = style.problem_title(model, problem)
     clf = ModelChain.of(model).classifier
     if isinstance(clf, AveragedClassifier):
         raise ValueError(
@@ -114,10 +114,6 @@ def plot_factors(
     view : str, optional
         Which of several views.
 
-    Returns
-    -------
-    ndarray of M Axes
-
     Examples
     --------
     >>> from tensormargin import TensorMarginClassifier
@@ -128,13 +124,14 @@ def plot_factors(
     >>> len(axes)
     2
     """
-    problem_title(model, problem)
-    chain, view = ModelChain.of(model), checked_view(model, view)
+    style.problem_title(model, problem)
+    chain, view = ModelChain.of(model), style.checked_view(model, view)
     clf = chain.classifier
     weight, shape = (clf.weight_, clf.sample_shape_) if view is None else (clf.weight_[view], clf.sample_shape_[view])
     order = len(shape)
-    known = fitting_axes(chain.axes_at_classifier(mode_axes), shape, view)
-    names = [mode_name(axis, mode) for mode, axis in enumerate(known)] if mode_names is None else list(mode_names)
+    known = style.fitting_axes(chain.axes_at_classifier(mode_axes), shape, view)
+    names = [axis.name or f"mode {mode + 1}" for mode, axis in enumerate(known)]
+    names = names if mode_names is None else list(mode_names)
     if len(names) != order:
         raise ValueError(f"mode_names needs a name for each of the {order} modes; got {len(names)}: {names}")
     kind, modes = _columns_of(weight[problem] if isinstance(weight, list) else weight, shape)
@@ -186,12 +183,77 @@ def _draw_columns(ax: Axes, matrix: Array, names: list[str], axis: Axis) -> None
     lines: list[Any] = []
     for k, column in enumerate(matrix.T):
         look: dict[str, Any] = {"linewidth": width, "marker": marker, "markersize": 2.5, **style.line_style(k)}
-        lines += ax.plot(line_places(axis, size), column, **look)
+        lines += ax.plot(style.line_places(axis, size), column, **look)
     style.tidy(ax)
-    label_line(ax.xaxis, axis, size)
+    if not style.is_scale(axis):
+        style.label_indices(ax.xaxis, axis, size)
     if 1 < count <= _LONGEST_LEGEND:
         low, high = ax.get_ylim()
         ax.set_ylim(low, high + (0.16 if count <= _LEADING else 0.26) * (high - low))  # room for the legend
         n_columns = count if count <= _LEADING + 1 else _LEADING
         options = {"loc": "upper center", "ncols": n_columns, "handlelength": 1.2, "columnspacing": 1.0}
         style.add_legend(ax, lines, names, borderaxespad=0.0, **options)
+
+
+def plot_margins(report: MarginReport, *, ax: Axes | None = None) -> Axes:
+    """Draw the margins of both classes with their mean, spread and Cantelli's bound.
+
+    Parameters
+    ----------
+    report : MarginReport
+        From `tensormargin.margin_report`; one entry of its list if there are several binary problems.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> from tensormargin import TensorMarginClassifier, margin_report
+    >>> from tensormargin.datasets import make_low_rank_classes
+    >>> from tensormargin.plots import plot_margins
+    >>> data = make_low_rank_classes(60, (8, 9), random_state=0)
+    >>> clf = TensorMarginClassifier("cp", 2).fit(data.data, data.target)
+    >>> ax = plot_margins(margin_report(clf, data.data, data.target))
+    >>> ax.get_xlabel()
+    'margin'
+    """
+    if not isinstance(report, MarginReport):
+        raise TypeError(
+            f"report must be one MarginReport; got {type(report).__name__}. With more than two classes margin_report "
+            "returns a list: pass one of its entries"
+        )
+    from matplotlib.colors import to_rgba
+
+    ax = style.given_or_new(ax)
+    edges = _bin_edges(report.margins)
+    hatched = {"facecolor": "none", "edgecolor": style.VERMILION, "hatch": "///"}  # unfilled: lines must be seen
+    filled = {"facecolor": to_rgba(style.BLUE, 0.4), "edgecolor": style.BLUE}
+    handles: list[Any] = []
+    for sign, look in ((-1, hatched), (1, filled)):
+        counts, _ = np.histogram(report.margins[report.signs == sign], edges)
+        handles.append(ax.stairs(counts, edges, fill=True, linewidth=1.3, **look))
+    deviation = np.sqrt(report.variance)
+    spread = (report.mean - deviation, report.mean + deviation)
+    band = ax.axvspan(*spread, color=style.GREY, alpha=0.15, linewidth=0, zorder=0.5)
+    mean = ax.axvline(report.mean, color=style.DARK, linestyle="--", linewidth=1.2)
+    ax.axvline(0.0, color=style.DARK, linewidth=1.2)
+    ax.set_ylim(0.0, 1.35 * ax.get_ylim()[1])  # room for the legend, which lines of a hatch would make illegible
+    ax.set(xlabel="margin", ylabel="samples")
+    bound = report.cantelli
+    verdict = "is vacuous: the mean is not positive" if bound.vacuous else f"is P(margin ≤ 0) ≤ {bound.value:.1%}"
+    text = f"mean {report.mean:.3g}, variance {report.variance:.3g}, {bound.rate:.1%} of {report.n_samples} samples ≤ 0"
+    ax.set_title(f"{text}\nCantelli's bound {verdict}", loc="left", fontsize="small")
+    style.tidy(ax, "y")
+    style.whole_ticks(ax.yaxis)
+    labels = ["rest" if label is None else str(label) for label in report.classes] + ["mean ± deviation"]
+    style.add_legend(ax, [*handles, (band, mean)], labels, loc="best")
+    return ax
+
+
+def _bin_edges(margins: Array) -> FloatArray:
+    """Return edges of equal bins, one edge at 0; Freedman and Diaconis' width, clipped to be robust to outliers."""
+    low, high = float(margins.min()), float(margins.max())
+    quarter, three_quarters = np.quantile(margins, [0.25, 0.75])
+    width = 2 * (three_quarters - quarter) / np.cbrt(len(margins))
+    width = np.clip(width, (high - low) / _MOST_BINS, (high - low) / _FEWEST_BINS)
+    if not width > np.finfo(np.float64).eps * max(abs(low), abs(high)):  # all margins are equal
+        width = max(abs(low), 1.0) / _FEWEST_BINS
+    return width * np.arange(np.floor(low / width), np.floor(high / width) + 2)

@@ -11,7 +11,7 @@ import numpy as np
 from ..data import AnyAxes, Axes, Axis, axes_in, colour_mode, colour_order
 from ..inspection import ModelChain, activation_pattern, meaning_of_sign, view_maps, weight_maps
 from ..runtime import Array, FloatArray
-from . import labels, style
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Panel
@@ -36,6 +36,9 @@ def plot_map(
 ) -> Array:
     """Draw a tensor: a line (order 1), an image (order 2), three channels of colours or three orthogonal cuts.
 
+    Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k, the k-th of three
+    channels is index k of the mode of colours.
+
     Parameters
     ----------
     map : array-like of shape (I_1, ..., I_M)
@@ -58,12 +61,6 @@ def plot_map(
     label : str, optional
         What the colours (of a line, its height) stand for, such as "positive: house against face".
 
-    Returns
-    -------
-    ndarray of 1 or 3 Axes
-        Rows show the earlier mode, from top to bottom. The k-th of three cuts is perpendicular to mode k, the k-th of
-        three channels is index k of the mode of colours.
-
     Examples
     --------
     >>> import numpy as np
@@ -78,7 +75,7 @@ def plot_map(
     where = style.peak(values) if at is None else tuple(int(i) for i in at)
     if len(where) != values.ndim or not all(0 <= i < size for i, size in zip(where, values.shape, strict=True)):
         raise ValueError(f"at needs one index per mode within the map's shape {values.shape}; got at={at!r}")
-    modes = labels.axes_or_empty(mode_axes, values.shape)
+    modes = style.axes_or_empty(mode_axes, values.shape)
     colours = colour_mode(modes, values.shape)
     shown = _cut(values, where)
     below = None if background is None else _checked_background(background, values.shape, where)
@@ -130,19 +127,7 @@ class Layers:
 
 
 def plot_pictures(pictures: Mapping[str, Any], mode_axes: Axes) -> Array:
-    """Draw colour images, such as the mean of each class, in their colours, all with the same limits.
-
-    Parameters
-    ----------
-    pictures : mapping of str to array-like
-        By title.
-    mode_axes : tuple of three Axis
-        One of them is that of colours, see `tensormargin.data.axes.colour_mode`.
-
-    Returns
-    -------
-    ndarray of Axes
-    """
+    """Draw colour images by title, such as the mean of each class, in their colours, all with the same limits."""
     shown = true_colours(np.stack([np.asarray(one, np.float64) for one in pictures.values()]), mode_axes)
     columns = min(len(shown), _MOST_PICTURES)
     grid = (-(-len(shown) // columns), columns)
@@ -181,7 +166,7 @@ def plot_weight(
 ) -> Array:
     """Draw the weight of a binary problem and, given samples, its activation pattern.
 
-    Only the pattern should be interpreted.
+    Positive values speak for the class that the title names first. Only the pattern should be interpreted.
 
     Parameters
     ----------
@@ -205,8 +190,7 @@ def plot_weight(
     Returns
     -------
     ndarray of Axes of shape (n_maps, n_panels)
-        The panels of the weight, then those of the pattern. Each map is cut at its own largest entry. Positive values
-        speak for the class that the title names first.
+        The panels of the weight, then those of the pattern, each cut at its own largest entry.
 
     Examples
     --------
@@ -219,8 +203,8 @@ def plot_weight(
     >>> [ax.get_title() for ax in axes.ravel()]
     ['weight, 1 against -1', 'pattern, 1 against -1']
     """
-    classes = labels.problem_title(model, problem)
-    sign, view = meaning_of_sign(classes), labels.checked_view(model, view)
+    classes = style.problem_title(model, problem)
+    sign, view = meaning_of_sign(classes), style.checked_view(model, view)
     known = axes_in(X) if mode_axes is None else mode_axes
     chain = ModelChain.of(model)
     modes: AnyAxes
@@ -241,7 +225,7 @@ def plot_weight(
     across = columns if columns > 1 else len(maps)
     drawn = style.panels(axes, (rows, across), width * len(maps) / rows, height * rows).reshape(len(maps), -1)
     for row, (title, one) in zip(drawn, maps.items(), strict=True):
-        own = labels.fitting_axes(modes, one.shape, view)
+        own = style.fitting_axes(modes, one.shape, view)
         plot_map(one, background=background, axes=row, title=title, mode_axes=own, label=sign)
     return drawn
 
@@ -270,17 +254,17 @@ def _figure_size(values: Array) -> tuple[float, float]:
 
 
 def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axis: Axis) -> None:
-    places = labels.line_places(axis, len(values))
+    places = style.line_places(axis, len(values))
     if background is not None:
         right = ax.twinx()
         right.plot(places, background, color=style.GREY, linewidth=1.0, alpha=0.6)
         right.set_ylabel("background", color=style.GREY)
     ax.axhline(0.0, color=style.DARK, linewidth=0.8)
     ax.plot(places, values, color=style.BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
-    ax.set_xlabel(labels.mode_label(axis, 0), **style.VERBATIM)
+    ax.set_xlabel(style.mode_label(axis, 0), **style.VERBATIM)
     style.tidy(ax)
-    if axis.values is not None:
-        labels.label_line(ax.xaxis, axis, len(values))
+    if axis.values is not None and not style.is_scale(axis):
+        style.label_indices(ax.xaxis, axis, len(values))
 
 
 def _draw_panels(drawn: Array, layers: Layers, where: tuple[int, ...], modes: Axes, colours: int | None) -> Any:
@@ -300,8 +284,8 @@ def _draw_panels(drawn: Array, layers: Layers, where: tuple[int, ...], modes: Ax
 
 def _label_modes(ax: Panel, shape: Sequence[int], modes: Axes, row: int, column: int) -> None:
     for ruler, mode in ((ax.yaxis, row), (ax.xaxis, column)):
-        ruler.set_label_text(labels.mode_label(modes[mode], mode), **style.VERBATIM)
-        labels.label_indices(ruler, modes[mode], shape[mode])
+        ruler.set_label_text(style.mode_label(modes[mode], mode), **style.VERBATIM)
+        style.label_indices(ruler, modes[mode], shape[mode])
 
 
 def _write_titles(drawn: Array, title: str | None, where: tuple[int, ...], modes: Axes, colours: int | None) -> None:
@@ -309,12 +293,15 @@ def _write_titles(drawn: Array, title: str | None, where: tuple[int, ...], modes
 
     The places of modes that no panel shows go into the title.
     """
-    places = [labels.format_place(axis, mode, where[mode]) for mode, axis in enumerate(modes)]
+    places = [
+        f"{axis.name or f'mode {mode + 1}'} at {at if axis.values is None else axis.spoken(at)}"
+        for mode, (axis, at) in enumerate(zip(modes, where, strict=True))
+    ]
     first = ", ".join(part for part in (title, *places[_SHOWN_MODES:]) if part)
     if len(drawn) == 1:
         style.write_title(drawn[0], first)
         return
     for number, ax in enumerate(drawn):
-        style.write_title(ax, places[number] if colours is None else labels.channel_name(modes[colours], number))
+        style.write_title(ax, places[number] if colours is None else style.channel_name(modes[colours], number))
     if first:
         drawn[0].set_title(f"{first}\n", loc="left", fontsize="medium", **style.VERBATIM)

@@ -158,10 +158,8 @@ def _draw_image(ax: Any, shape: tuple[int, ...], parts: Iterable[tuple[Array, An
         pixels[where] = to_rgb(colour)
     ax.imshow(np.rint(255 * pixels).astype(np.uint8), interpolation="nearest")
     ax.set_title(title, fontsize="medium")
-    ax.set_xticks([])
-    ax.set_yticks([])
-    for spine in ax.spines.values():
-        spine.set_color(GREY)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_color(GREY)
 
 
 def _legend(ax: Any, classes: Sequence[Any], colours: Array, names: Mapping[Any, str], unknown: bool) -> None:

@@ -1,4 +1,4 @@
-"""Plots of scores: of a search against lambda, against the rank, and of a comparison of methods."""
+"""Plots of scores: of searches, comparisons and permutations; ROC and reliability curves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from . import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_MOST_SCORES = 30  # bins of permuted scores
 _BY_VIEW = "one by view"  # weights of several views that differ in decomposition or rank
 _WITHOUT_RANK = ("full", _BY_VIEW)
 _REQUIRED = ("param_decomposition", "param_lam", "mean_test_score", "std_test_score")
@@ -41,6 +42,8 @@ class _Candidate:
 def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw cross-validated scores, the best over mu, against lam, with one line per decomposition and rank.
 
+    The best candidate is marked, with a band of one standard error over the splits around its line.
+
     Parameters
     ----------
     results : dict
@@ -49,11 +52,6 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     chosen : int, optional
         Index of the selected candidate, ``best_index_``, which is then marked instead of the best one.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
-        With the best candidate marked, and a band of one standard error over the splits around its line.
 
     Examples
     --------
@@ -88,28 +86,23 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     lines += ax.plot(lam, score, "o", markerfacecolor="none", markeredgecolor=style.DARK, ls="none", markersize=12)
     tied = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
     labels.append(f"{text},\ntied with {counted(tied, 'other')}" if tied > 0 else text)
-    ax.set_xscale("log")
-    ax.set_xlabel("λ")
-    ax.set_ylabel("cross-validated score")
+    ax.set(xscale="log", xlabel="λ", ylabel="cross-validated score")
     style.tidy(ax)
     style.legend_beside(ax, lines, labels)
     return ax
 
 
 def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
-    """Draw the best cross-validated score of each rank, with one line per decomposition.
+    """Draw the best cross-validated score of each rank and its standard error, with one line per decomposition.
+
+    A full weight has no rank and is a horizontal line, as are weights whose ranks or decompositions differ between
+    views.
 
     Parameters
     ----------
     results : dict
         See `plot_search`.
     ax : Axes, optional
-
-    Returns
-    -------
-    Axes
-        With standard errors over the splits. A full weight has no rank and is a horizontal line, as are weights whose
-        ranks or decompositions differ between views.
 
     Examples
     --------
@@ -143,9 +136,7 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
         scores, errors = [one.score for one in along], [one.error for one in along]
         lines.append(ax.errorbar(places, scores, errors, color=colour, linewidth=1.4, **look))
     ax.set_xticks(range(len(ranks)), [_rank_name(rank) for rank in ranks])
-    ax.set_xlim(-0.4, max(len(ranks), 1) - 0.6)
-    ax.set_xlabel("rank")
-    ax.set_ylabel("best cross-validated score")
+    ax.set(xlim=(-0.4, max(len(ranks), 1) - 0.6), xlabel="rank", ylabel="best cross-validated score")
     style.tidy(ax)
     style.legend_beside(ax, lines, decompositions)
     return ax
@@ -177,10 +168,6 @@ def plot_comparison(
         Name of the score, below the axis.
     ax : Axes, optional
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
     >>> from tensormargin.plots import plot_comparison
@@ -204,8 +191,7 @@ def plot_comparison(
         above: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom"}
         ax.text(chance, 1.01, "chance", color=style.GREY, fontsize="small", **above)
     ax.set_yticks(range(len(order)), [names[k] for k in order], **style.VERBATIM)
-    ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.set_xlabel(name)
+    ax.set(ylim=(len(order) - 0.5, -0.5), xlabel=name)
     style.tidy(ax, "x")
     return ax
 
@@ -269,3 +255,142 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
     if not found:
         raise ValueError("results holds no candidate with a score: every fit of the search has failed")
     return found
+
+
+def plot_permutations(
+    permuted: Sequence[float] | Array, score: float, p_value: float, *, name: str = "accuracy", ax: Axes | None = None
+) -> Axes:
+    """Draw a histogram of the scores with permuted labels, and the score with the true labels.
+
+    Parameters
+    ----------
+    permuted : sequence of float
+        ``permuted`` from the result of `tensormargin.permutation_test`.
+    score, p_value : float
+        ``score`` and ``p_value`` from the same result.
+    name : str, default="accuracy"
+        Name of the score.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.plots import plot_permutations
+    >>> permuted = np.random.default_rng(0).normal(0.5, 0.05, 99)
+    >>> ax = plot_permutations(permuted, score=0.8, p_value=0.01)
+    >>> ax.get_xlabel()
+    'accuracy'
+    """
+    values = np.asarray(permuted, dtype=float)
+    if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
+        raise ValueError(f"permuted must be one finite score per permutation; got an array of shape {values.shape}")
+    ax = style.given_or_new(ax, 5.2, 3.2)
+    counts, edges = np.histogram(values, _score_edges(values))
+    null = ax.stairs(counts, edges, fill=True, color=style.GREY, alpha=0.5)
+    as_good, _ = np.histogram(values[values >= score - 1e-12], edges)
+    reached = ax.stairs(as_good, edges, fill=True, color=style.VERMILION, alpha=0.7)
+    line = ax.axvline(score, color=style.BLUE, linewidth=2.0)
+    mean = ax.axvline(values.mean(), color=style.DARK, linewidth=1.0, linestyle="--")
+    ax.set(xlabel=name, ylabel="permutations", ylim=(0.0, 1.5 * counts.max()))  # room for the legend
+    style.tidy(ax, "y")
+    style.whole_ticks(ax.yaxis)
+    labels = ["permuted labels", "at least as good", "their mean", f"true labels, p = {p_value:.2g}"]
+    style.add_legend(ax, [null, reached, mean, line], labels, loc="upper left")
+    return ax
+
+
+def plot_roc(
+    names: Sequence[str], false_rates: Sequence[Any], true_rates: Sequence[Any], *, ax: Axes | None = None
+) -> Axes:
+    """Draw ROC curves, one per class.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Legend of each curve.
+    false_rates, true_rates : sequence of array-like
+        Rates of false and true positives of each curve, from 0 to 1.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> from tensormargin.evaluation import roc
+    >>> from tensormargin.plots import plot_roc
+    >>> curve = roc([True, True, False, False], [0.9, 0.4, 0.6, 0.1])
+    >>> ax = plot_roc([f"rest, AUC {curve.area}"], [curve.false_rate], [curve.true_rate])
+    >>> ax.get_legend().get_texts()[0].get_text()
+    'rest, AUC 0.75'
+    """
+    style.check_lengths("curve", names=names, false_rates=false_rates, true_rates=true_rates)
+    ax = style.given_or_new(ax, 4.4, 4.0)
+    lines = [
+        ax.plot(false_rate, true_rate, linewidth=1.6, **style.line_style(k))[0]
+        for k, (false_rate, true_rate) in enumerate(zip(false_rates, true_rates, strict=True))
+    ]
+    _diagonal(ax)
+    ax.text(0.5, 0.47, "chance", color=style.GREY, fontsize="small", rotation=45, rotation_mode="anchor", va="top")
+    ax.set(xlabel="false positive rate", ylabel="true positive rate")
+    style.add_legend(ax, lines, names, loc="lower right")
+    return ax
+
+
+def plot_calibration(
+    probability: Sequence[float] | Array,
+    observed: Sequence[float] | Array,
+    low: Sequence[float] | Array,
+    high: Sequence[float] | Array,
+    *,
+    event: str = "event",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how often an event happens against its predicted probability.
+
+    Parameters
+    ----------
+    probability, observed : sequence of float
+        Mean probability and share of the event in each bin.
+    low, high : sequence of float
+        Interval of each share; NaN for none.
+    event : str, default="event"
+        What is predicted, in words.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.evaluation import reliability
+    >>> from tensormargin.plots import plot_calibration
+    >>> rng = np.random.default_rng(0)
+    >>> probability = rng.uniform(size=200)
+    >>> curve = reliability(rng.uniform(size=200) < probability, probability)
+    >>> ax = plot_calibration(curve.probability, curve.observed, curve.low, curve.high, event="rain")
+    >>> ax.get_xlabel()
+    'probability of rain'
+    """
+    style.check_lengths("bin", probability=probability, observed=observed, low=low, high=high)
+    ax = style.given_or_new(ax, 4.4, 4.0)
+    _diagonal(ax)
+    ax.vlines(probability, low, high, color=style.BLUE, linewidth=2.0, alpha=0.6)
+    ax.plot(probability, observed, color=style.BLUE, marker="o", markersize=5, linewidth=1.4)
+    ax.set_xlabel(f"probability of {event}", **style.VERBATIM)
+    ax.set_ylabel(f"share of {event}", **style.VERBATIM)
+    return ax
+
+
+def _score_edges(values: Array) -> Array:
+    """Return bin edges; one bin per distinct score if there are few, so that no bin hides a gap between scores."""
+    distinct = np.unique(np.round(values, 9))
+    if len(distinct) == 1:
+        return distinct[0] + np.array([-0.005, 0.005])
+    if len(distinct) <= _MOST_SCORES:
+        middles = (distinct[1:] + distinct[:-1]) / 2
+        first, last = middles[0] - distinct[0], distinct[-1] - middles[-1]
+        return np.concatenate([[distinct[0] - first], middles, [distinct[-1] + last]])
+    return np.linspace(distinct[0], distinct[-1], _MOST_SCORES + 1)
+
+
+def _diagonal(ax: Axes) -> None:
+    """Draw the diagonal of the unit square, and set both axes to the square."""
+    ax.plot([0, 1], [0, 1], color=style.GREY, linewidth=1.0, linestyle=":")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    style.tidy(ax)

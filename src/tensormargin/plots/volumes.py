@@ -13,9 +13,8 @@ from ..data import Orientation, millimetres, resampled
 from ..inspection import meaning_of_sign, weight_maps
 from ..io import ModelFile
 from ..runtime import Array, FloatArray
-from .labels import problem_title
 from .maps import Layers
-from .style import GREEN, VERBATIM, add_scale, colour_limits, panels, peak, with_blanks
+from .style import GREEN, VERBATIM, add_scale, colour_limits, panels, peak, problem_title, with_blanks
 
 # Each cut: the axis that it is perpendicular to, its name, and the axes of its rows (upwards) and columns.
 CUTS = ((0, "sagittal", 2, 1), (1, "coronal", 2, 0), (2, "axial", 1, 0))
@@ -55,10 +54,6 @@ def plot_volume(
     title : str, optional
     label : str, optional
         What the colours stand for, such as "positive: house against face".
-
-    Returns
-    -------
-    ndarray of 3 Axes
 
     Examples
     --------
@@ -175,13 +170,11 @@ def _parts(image: Any) -> tuple[Array, Any]:
 def _on_grid(background: Any, its_affine: Any, shape: tuple[int, ...], affine: Any) -> FloatArray:
     values, own = _parts(background)
     own = its_affine if its_affine is not None else own
-    if own is None:
-        if values.shape != shape:
-            raise ValueError(
-                f"background must have the map's shape {shape} or an affine; got {values.shape}. Give background_affine"
-            )
-        return np.asarray(values, np.float64)
-    return resampled(values, own, shape, affine)
+    if own is not None:
+        return resampled(values, own, shape, affine)
+    if values.shape != shape:
+        raise ValueError(f"background must have the map's shape {shape}, or give background_affine; got {values.shape}")
+    return np.asarray(values, np.float64)
 
 
 def _position(turned: FloatArray, space: Orientation, at: Sequence[float] | None) -> tuple[int, ...]:
@@ -221,15 +214,13 @@ def _draw_cut(
     if layers.below is not None:
         ax.get_images()[0].set_clim(*np.percentile(layers.below, [1, 99]))  # the same greys in all cuts
     high, wide = turned.shape[up], turned.shape[along]
-    column = wide - 1 - where[along] if mirrored else where[along]
     ax.axhline(high - 1 - where[up], color=GREEN, linewidth=0.9)
-    ax.axvline(column, color=GREEN, linewidth=0.9)
+    ax.axvline(wide - 1 - where[along] if mirrored else where[along], color=GREEN, linewidth=0.9)
     ax.set_aspect(space.voxel_size[up] / space.voxel_size[along])
     left, right = _ENDS[along][::-1] if mirrored else _ENDS[along]
     marks: dict[str, Any] = {"transform": ax.transAxes, "fontsize": "small", "fontweight": "bold"}
     ax.text(-0.02, 0.5, left, ha="right", va="center", **marks)
     ax.text(1.02, 0.5, right, ha="left", va="center", **marks)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     ax.set_xlabel(name, fontsize="small")
     return image

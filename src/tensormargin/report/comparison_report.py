@@ -15,8 +15,7 @@ from ..runtime import percent, points
 from . import sentences
 from .evaluation_sections import confusion_section, predictions_section
 from .model_report import chosen_section, data_section, fitted_sections
-from .page import Lead, Page, Section, cell, table
-from .pictures import interval_picture
+from .page import Lead, Page, Section, cell, interval_picture, table
 from .viewer import Display, ModelMaps
 
 _PARTS: Mapping[str, type] = {

@@ -11,8 +11,7 @@ from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent
 from . import sentences
-from .page import Lead, Section, cell, table
-from .pictures import Picture, interval_picture, picture
+from .page import Lead, Picture, Section, cell, interval_picture, picture, table
 
 _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each

@@ -24,8 +24,7 @@ from ..plots import (
     plot_topographies,
 )
 from ..runtime import Array, FloatArray, listed, rows_of, to_host
-from .page import Section
-from .pictures import Picture, picture
+from .page import Picture, Section, picture
 from .viewer import ModelMaps
 
 CHANNELS, SPECTRA, IMAGE, COLOURS = "channels", "spectra", "image", "colours"

@@ -30,8 +30,7 @@ from .evaluation_sections import (
     predictions_section,
 )
 from .field_figures import field_section, single_axes
-from .page import Page, Section, cell, table
-from .pictures import Picture, factor_pictures, picture
+from .page import Page, Picture, Section, cell, factor_pictures, picture, table
 from .view_sections import view_sections, views_overview
 from .viewer import Display, ModelMaps, affine_of, map_content, n_shown
 

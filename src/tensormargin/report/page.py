@@ -1,16 +1,62 @@
-"""Report pages made of sections, rendered as a single HTML file."""
+"""Report pages made of sections, and figures as SVG data embedded in them, rendered as a single HTML file."""
 
 from __future__ import annotations
 
+import base64
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..data import AnyAxes
+from ..inspection import ModelChain
 from ..io import replacing
-from ..runtime import percent
-from .pictures import Picture
+from ..plots import plot_comparison, plot_factors
+from ..runtime import percent, short_number
+
+WIDTH, HEIGHT = 4.3, 2.9
+"""Size of a figure in inches: half of the page on a large screen, all of it on a telephone."""
+
+_DARK = {  # what the colours of plots/style.py become on a dark page, where they are too dark to be seen
+    "#000000": "#e8ebf0",
+    "#222222": "#e8ebf0",
+    "#767676": "#a3abb8",
+    "#e6e6e6": "#353d49",
+    "#0072b2": "#5cb8ee",
+    "#d55e00": "#ff9a5c",
+    "#009e73": "#35cfa0",
+    "#cc79a7": "#e8a8c9",
+    "#56b4e9": "#a9defb",
+}
+
+_SETTINGS: Any = {  # of Matplotlib
+    "svg.fonttype": "none",  # text stays text instead of outlines: smaller and searchable
+    "svg.hashsalt": "tensormargin",  # the same figure is the same file
+    "font.family": "sans-serif",
+    "figure.facecolor": "none",  # the page is seen through figures, light or dark
+    "axes.facecolor": "none",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image to embed: its data, its caption, and what it shows in words, with numbers, for those who cannot see it.
+
+    The alternative text is the caption if none is given.
+    """
+
+    source: str
+    caption: str
+    alt: str = ""
+
+    @property
+    def words(self) -> str:
+        """The alternative text."""
+        return self.alt or self.caption
 
 
 @dataclass(frozen=True)
@@ -127,3 +173,99 @@ def write_page(path: str | Path, page: Page) -> None:
     with replacing(path) as temporary:
         # names of files need not be UTF-8; the bytes that are not appear as \udc.. in the page
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def picture(
+    draw: Callable[..., Any],
+    *arguments: Any,
+    caption: str,
+    alt: str = "",
+    size: tuple[float, float] = (WIDTH, HEIGHT),
+    **options: Any,
+) -> Picture:
+    """Return the figure drawn by a function of `tensormargin.plots`, as SVG of a size in inches."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context(_SETTINGS):
+        axes = draw(*arguments, **options)
+        figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
+        figure.set_size_inches(*size)
+        source = _embedded(figure)
+        plt.close(figure)
+    return Picture(source, caption, alt)
+
+
+def _embedded(figure: Any) -> str:
+    """Return a figure as the address of an SVG image, with the colours of a dark page for readers who prefer that."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.BytesIO()
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(buffer, metadata={"Date": None})  # savefig would draw it twice
+    head, end, rest = buffer.getvalue().decode().partition("<defs>")
+    return "data:image/svg+xml;base64," + base64.b64encode((head + _DARK_STYLE + end + rest).encode()).decode()
+
+
+_RULES = "".join(
+    f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+    for light, dark in _DARK.items()
+    for what in ("fill", "stroke")
+)
+_DARK_STYLE = (
+    "<style>@media screen and (prefers-color-scheme:dark){"
+    f"text:not([style*='fill']){{fill:{_DARK['#000000']}}}{_RULES}}}</style>"
+)
+
+
+def interval_picture(
+    rows: Sequence[tuple[str, float, float | None, float | None]],
+    caption: str,
+    chance: float | None = None,
+    score: str = "accuracy",
+) -> Picture | None:
+    """Return a picture of scores with their intervals in percent, from rows (name, score, low, high).
+
+    Rows without an interval are left out; None if no row is left.
+    """
+    drawn = [row for row in rows if row[2] is not None]
+    if not drawn:
+        return None
+    names, *numbers = zip(*drawn, strict=True)
+    percents = ([100 * number for number in column] for column in numbers)
+    parts = [f"{name} {percent(mean)} % ({percent(low)} to {percent(high)})" for name, mean, low, high in drawn]
+    level = "" if chance is None else f"; chance {percent(chance / 100)} %"
+    options: dict[str, Any] = {"chance": chance, "name": f"{score} in %", "size": (WIDTH, 1.0 + 0.34 * len(drawn))}
+    alt = f"{score.capitalize()} with 95 % intervals: {'; '.join(parts)}{level}."
+    return picture(plot_comparison, names, *percents, caption=caption, alt=alt, **options)
+
+
+def factor_pictures(model: Any, problem: int, view: str | None = None, axes: AnyAxes = None) -> list[Picture]:
+    """Return one picture per mode of the factors of a weight; ``axes`` are those of the samples."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    shape = ModelChain.of(model).classifier.sample_shape_
+    order = len(shape if view is None else shape[view])
+    with matplotlib.rc_context(_SETTINGS):
+        figures = [plt.figure(figsize=(WIDTH, 0.85 * HEIGHT), layout="constrained") for _ in range(order)]
+        panels = [figure.add_subplot() for figure in figures]
+        plot_factors(model, problem=problem, view=view, axes=panels, mode_axes=axes)
+        drawn = [
+            Picture(_embedded(figure), "", f"{ax.get_title()}. {_peaks(ax)}")
+            for figure, ax in zip(figures, panels, strict=True)
+        ]
+        for figure in figures:
+            plt.close(figure)
+    return drawn
+
+
+def _peaks(ax: Any, most: int = 6) -> str:
+    """Return the largest entry of each line of a panel in words; the first line is the axis."""
+    lines, parts = ax.get_lines()[1:], []
+    for number, line in enumerate(lines[:most], 1):
+        values = np.nan_to_num(np.asarray(line.get_ydata(), float))
+        place = int(np.abs(values).argmax())
+        where = short_number(float(np.asarray(line.get_xdata(), float)[place]))
+        parts.append(f"line {number} is largest at {where}: {short_number(float(values[place]))}")
+    return "; ".join(parts) + (f"; and {len(lines) - most} more lines" if len(lines) > most else "") + "."

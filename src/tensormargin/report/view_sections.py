@@ -11,8 +11,7 @@ from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
 from ..inspection import ModelChain, ViewMaps, view_maps
 from ..io import Coding
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
-from .page import Section, cell, table
-from .pictures import factor_pictures
+from .page import Section, cell, factor_pictures, table
 from .sentences import describe_view, format_difference
 from .viewer import ModelMaps, affine_of, map_content
 
