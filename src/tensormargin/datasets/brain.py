@@ -22,6 +22,7 @@ from ._store import (
     github,
     obtain,
     of_classes,
+    plain_loader,
     save_checked,
     unavailable,
 )
@@ -133,26 +134,11 @@ def _fetch_haxby_slice(path: Path) -> None:
     save_checked(path, arrays, _HAXBY_SLICE_DIGEST)
 
 
+@plain_loader
 def load_eeg(data_home: str | Path | None = None) -> Bunch:
     """Return the EEG recordings of 61 people, alcoholics and controls (electrodes x time).
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (61, 64, 64), ``target`` (1 alcoholic, 0 control), ``DESCR``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensormargin.datasets import load_eeg
-    >>> eeg = load_eeg()
-    >>> eeg.data.shape, np.bincount(eeg.target)
-    ((61, 64, 64), array([22, 39]))
+    ``data`` of shape (61, 64, 64), ``target`` (1 alcoholic, 0 control), ``DESCR``.
     """
     path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
     stored = read_arrays(path, ("X", "y"))
@@ -167,28 +153,14 @@ def _fetch_eeg(path: Path) -> None:
     save_checked(path, arrays, _EEG_DIGEST)
 
 
+@plain_loader
 def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     """Return EEG of two people looking at a flicker of 20 or 30 Hz, 5 channels x 768 time points.
 
     The file has to be put into the folder of TENSORMARGIN_DATA: trials are cut out of filtered recordings.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (257, 5, 768) (float32), ``target`` ("20Hz", "30Hz"), ``groups`` (recordings 0 to 7),
-        ``subject``, ``sfreq`` (256 Hz), ``channel_names``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_muse_ssvep
-    >>> muse = load_muse_ssvep()
-    >>> muse.data.shape, muse.channel_names
-    ((257, 5, 768), array(['TP9', 'AF7', 'AF8', 'TP10', 'POz'], dtype='<U4'))
+    ``data`` of shape (257, 5, 768) (float32), ``target`` ("20Hz", "30Hz"), ``groups`` (recordings 0 to 7),
+    ``subject``, ``sfreq`` (256 Hz), ``channel_names``, ``DESCR``.
     """
     fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
     stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))

@@ -22,6 +22,7 @@ from ._store import (
     obtain,
     of_classes,
     of_parts,
+    plain_loader,
     save_checked,
 )
 
@@ -61,26 +62,12 @@ PROBLEMS: Mapping[str, str] = MappingProxyType(
 )
 
 
+@plain_loader
 def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
     """Return fluorescence of 80 olive oils, 13 excitation x 501 emission wavelengths, pure or adulterated.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (80, 13, 501) (float32), ``target`` ("pure", "adulterated"), ``groups`` (brands 0 to 3),
-        ``excitation_nm``, ``emission_nm``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_eem_olive_oil
-    >>> oils = load_eem_olive_oil()
-    >>> oils.data.shape, len(oils.emission_nm)
-    ((80, 13, 501), 501)
+    ``data`` of shape (80, 13, 501) (float32), ``target`` ("pure", "adulterated"), ``groups`` (brands 0 to 3),
+    ``excitation_nm``, ``emission_nm``, ``DESCR``.
     """
     path = obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
     stored = read_arrays(path, ("X", "y", "groups", "class_names", "excitation_nm", "emission_nm"))
@@ -104,28 +91,15 @@ def _fetch_olive_oil(path: Path) -> None:
     save_checked(path, arrays, _OLIVE_DIGEST)
 
 
+@plain_loader
 def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     """Return satellite image series of land use in Mato Grosso, 6 bands x 23 dates, nine classes.
 
     The file has to be put into the folder of TENSORMARGIN_DATA: the R package that has the samples stores them as
     nested tables. The classes "Forest" and "Soy_Fallow" are in one square each.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (2115, 6, 23) (float32), ``target`` (names of the classes), ``groups`` (squares of half a
-        degree), ``longitude``, ``latitude``, ``band_names``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_modis_matogrosso
-    >>> load_modis_matogrosso().data.shape
-    (2115, 6, 23)
+    ``data`` of shape (2115, 6, 23) (float32), ``target`` (names of the classes), ``groups`` (squares of half a
+    degree), ``longitude``, ``latitude``, ``band_names``, ``DESCR``.
     """
     fetch = by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
     stored = read_arrays(obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
@@ -176,26 +150,12 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     )
 
 
+@plain_loader
 def load_ifnb_ms(data_home: str | Path | None = None) -> Bunch:
     """Return gene expression of 53 patients with multiple sclerosis under interferon beta, 76 genes x 7 visits.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (53, 76, 7) (float32), ``target`` ("poor_responder", "good_responder"), ``observed`` of shape
-        (53, 7) (False for a missing visit, whose entries are zero), ``time_months``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_ifnb_ms
-    >>> ifnb = load_ifnb_ms()
-    >>> ifnb.data.shape, ifnb.observed.shape
-    ((53, 76, 7), (53, 7))
+    ``data`` of shape (53, 76, 7) (float32), ``target`` ("poor_responder", "good_responder"), ``observed`` of shape
+    (53, 7) (False for a missing visit, whose entries are zero), ``time_months``, ``DESCR``.
     """
     path = obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
     stored = read_arrays(path)
@@ -240,80 +200,38 @@ def load_basic_motions() -> Bunch:
     return described("basic_motions", {"channel": channels, "time": None}, **content)
 
 
+@plain_loader
 def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
     """Return Epilepsy: 275 accelerometer recordings of 3 axes x 206 time points, four activities.
 
     Phases are not aligned: raw entries say little about the class, band power and convolutions say more.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
-        samples, then "test"; other people), ``sfreq``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_epilepsy
-    >>> epilepsy = load_epilepsy()
-    >>> epilepsy.data.shape, epilepsy.sfreq
-    ((275, 3, 206), 16.0)
+    ``data`` of shape (275, 3, 206) (float32), ``target`` (names of the activities), ``split`` ("train" for 137
+    samples, then "test"; other people), ``sfreq``, ``DESCR``.
     """
     content, sfreq = _uea("Epilepsy", data_home), 16.0
     times = np.arange(content["data"].shape[2]) / sfreq
     return described("epilepsy", {"channel": None, "time[s]": times}, **content, sfreq=sfreq)
 
 
+@plain_loader
 def load_ering(data_home: str | Path | None = None) -> Bunch:
     """Return ERing: 300 finger postures, 4 electrodes x 65 time points, six classes.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
-        ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_ering
-    >>> ering = load_ering()
-    >>> ering.data[ering.split == "train"].shape
-    (30, 4, 65)
+    ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
+    ``DESCR``.
     """
     return described("ering", {"electrode": None, "time": None}, **_uea("ERing", data_home))
 
 
+@plain_loader
 def load_libras(data_home: str | Path | None = None) -> Bunch:
     """Return Libras: 360 hand movements, 2 coordinates x 45 video frames, 15 classes.
 
     Samples are repeated, 19 of them on both sides of the published split.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
-        "test"), ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_libras
-    >>> libras = load_libras()
-    >>> libras.data[libras.split == "train"].shape
-    (180, 2, 45)
+    ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
+    "test"), ``DESCR``.
     """
     return described("libras", {"coordinate": ["x", "y"], "frame": None}, **_uea("Libras", data_home))
 
@@ -418,27 +336,14 @@ def read_robot_failures(path: Path) -> tuple[Array, Array]:
     return np.ascontiguousarray(series.swapaxes(1, 2)), rows[:, 0]
 
 
+@plain_loader
 def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     """Return PRECOG 2016: 350 actions of 12 people as skeletons, 20 joints x 3 coordinates x 32 frames, 8 classes.
 
     The samples are cut out of recordings and resampled; the file has to be put into the folder of TENSORMARGIN_DATA.
 
-    Parameters
-    ----------
-    data_home : str or Path, optional
-        Cache directory.
-
-    Returns
-    -------
-    Bunch
-        ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
-        ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
-
-    Examples
-    --------
-    >>> from tensormargin.datasets import load_precog_actions
-    >>> load_precog_actions().data.shape
-    (350, 20, 3, 32)
+    ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
+    ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
     """
     fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
     stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))

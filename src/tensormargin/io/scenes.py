@@ -48,17 +48,12 @@ class Scene:
 
     Examples
     --------
-    >>> import tempfile
     >>> import numpy as np
-    >>> from tensormargin.io import load_scene
-    >>> truth = np.array([[1, 1, 0], [2, 2, 0]])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/scene.npz", cube=np.ones((2, 3, 5)), truth=truth)
-    ...     scene = load_scene(f"{folder}/scene.npz")
-    >>> scene.data.shape, scene.truth.shape, scene.background
-    ((2, 3, 5), (2, 3), 0)
-    >>> [axis.name for axis in scene.axes]
-    ['row', 'column', 'wavelength']
+    >>> from tensormargin import Axis
+    >>> from tensormargin.io import Scene
+    >>> axes = (Axis("row"), Axis("column"), Axis("wavelength", "nm", [500, 600]))
+    >>> Scene(np.ones((3, 4, 2)), None, 0, axes, "field.hdr", "ENVI scene").data.shape
+    (3, 4, 2)
     """
 
     data: Array
