@@ -19,8 +19,7 @@ import numpy as np
 from ..runtime import Array, as_array, is_foreign, is_lazy, namespace, to_host
 from .axes import AnyAxes, Axes, Axis
 
-Shape = tuple[int | None, ...]
-"""Shape of the samples; None for a mode in which their lengths differ."""
+Shape = tuple[int | None, ...]  # shape of the samples; None for a mode in which their lengths differ
 
 
 def as_samples(X: Any, ragged: bool = False) -> Any:

@@ -20,10 +20,8 @@ from .views import Views
 
 DIGEST_BYTES = 8
 MOST_CELLS = 32  # of the grid of means
-ONE = ""
-"""Name of the only view."""
-FLOOR = 1e-6
-"""Standard deviation of a constant sample, relative to the scale of the training samples."""
+ONE = ""  # name of the only view
+FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale of the training samples
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17

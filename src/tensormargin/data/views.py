@@ -13,11 +13,9 @@ from ..runtime import Array, as_array, computed, dtype_of, is_foreign, is_lazy, 
 from .axes import AnyAxes, Axes
 from .conversion import as_samples, axes_in, format_shape, shape_of_samples
 
-Shapes = dict[str, tuple[int, ...]]
-"""Shape of one sample in each view."""
+Shapes = dict[str, tuple[int, ...]]  # shape of one sample in each view
 
-COVARIATES = "covariates"
-"""Name of the view that holds one column per covariate."""
+COVARIATES = "covariates"  # name of the view that holds one column per covariate
 
 _BYTES_AT_ONCE = 2**24
 

@@ -23,8 +23,7 @@ from ..runtime import Array
 
 _TIMEOUT = 60.0  # seconds without a byte
 _CHUNK = 1 << 20
-FOLDER = Path(__file__).parent
-"""Where the files lie that come with the package."""
+FOLDER = Path(__file__).parent  # where the files lie that come with the package
 
 
 class DataUnavailableError(OSError):

@@ -80,8 +80,7 @@ _MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): n
 }
 
 SCHEMA = "schema.json"
-TEXT_BYTES = 2**26
-"""Most bytes of a member with text."""
+TEXT_BYTES = 2**26  # most bytes of a member with text
 _PROTOCOLS = (0, 1, 2)  # versions of the skops format, the newest last; the nodes used here are the same in all of them
 _PLAIN = (str, int, float, bool, type(None))  # types of single values, which are stored as JSON
 _DICTS = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
@@ -122,8 +121,7 @@ def read_archive(path: str | Path) -> Build:
     # A damaged archive can raise anything in zipfile, json and NumPy; turn it into one clear message.
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_names(archive)
-            check_sizes(path, archive)
+            _check_members(path, archive)
             schema = read_schema(path, archive)
             try:
                 protocol = _field(schema, "protocol", int)
@@ -150,22 +148,18 @@ def write_archive(path: str | Path, value: Any) -> None:
         archive.writestr(SCHEMA, text)
 
 
-def _check_names(archive: zipfile.ZipFile) -> None:
-    """Raise ValueError unless the members have different names without folders, as skops gives them."""
-    counts = Counter(archive.namelist())
-    wrong = sorted(name for name, count in counts.items() if count > 1 or not name or set(name) & set("/\\:"))
-    if wrong:
-        raise ValueError(f"its members must have different names, without folders; got {', '.join(wrong[:5])}")
-
-
 def brief(words: object) -> str:
     """Return the beginning of a message, which may quote a file at any length."""
     text = str(words)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def check_sizes(path: Path, archive: zipfile.ZipFile) -> None:
-    """Raise `BadFileError` if the members, of which some bytes may stand for many, would fill the memory."""
+def _check_members(path: Path, archive: zipfile.ZipFile) -> None:
+    """Raise an error if members have the same name or folders, or would fill the memory once they are unpacked."""
+    counts = Counter(archive.namelist())
+    wrong = sorted(name for name, count in counts.items() if count > 1 or not name or set(name) & set("/\\:"))
+    if wrong:
+        raise ValueError(f"its members must have different names, without folders; got {', '.join(wrong[:5])}")
     total, packed = sum(member.file_size for member in archive.infolist()), path.stat().st_size
     if total > max(_UNPACKED_BYTES, _UNPACKED_RATIO * packed):
         raise BadFileError(
@@ -326,14 +320,9 @@ def _write_plain(writer: _Writer, value: Any, number: int) -> Node:
     return {"content": json.dumps(value), "is_json": True}
 
 
-def _read_list(reader: _Reader, node: Node) -> Build:
-    items = reader.items(node)
-    return lambda: [build() for build in items]
-
-
-def _read_tuple(reader: _Reader, node: Node) -> Build:
-    items = reader.items(node)
-    return lambda: tuple(build() for build in items)
+def _read_items(reader: _Reader, node: Node) -> Build:
+    kind, items = list if _name(node) == "builtins.list" else tuple, reader.items(node)
+    return lambda: kind(build() for build in items)
 
 
 def _write_items(writer: _Writer, value: list[Any] | tuple[Any, ...], number: int) -> Node:
@@ -457,8 +446,8 @@ class _Loader(NamedTuple):
 
 _LOADERS: Mapping[str, _Loader] = {
     "JsonNode": _Loader(frozenset({"builtins.str"}), _read_plain, _write_plain),  # skops names all `_PLAIN` types so
-    "ListNode": _Loader(frozenset({"builtins.list"}), _read_list, _write_items),
-    "TupleNode": _Loader(frozenset({"builtins.tuple"}), _read_tuple, _write_items),
+    "ListNode": _Loader(frozenset({"builtins.list"}), _read_items, _write_items),
+    "TupleNode": _Loader(frozenset({"builtins.tuple"}), _read_items, _write_items),
     "DictNode": _Loader(frozenset(_DICTS), _read_dict, _write_dict),
     "NdArrayNode": _Loader(frozenset({"numpy.ndarray", *_SCALARS}), _read_array, _write_array),
     "MaskedArrayNode": _Loader(

@@ -34,8 +34,7 @@ from .options import Missing as Missing
 from .readers.entries import NUMBERS, READABLE, Entry, entry_of
 from .readers.process import call
 
-ONLY = "X"
-"""Name given to the only array of a file without names."""
+ONLY = "X"  # name given to the only array of a file without names
 
 _HDF5_MAGIC = b"\x89HDF"  # at offset 512 of a MATLAB 7.3 file, at 0 if written by another program
 _ENTRIES_AT_ONCE = 2**20  # entries that are tested for NaN at once: one megabyte of booleans

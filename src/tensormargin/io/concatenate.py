@@ -29,8 +29,7 @@ from .recordings import is_recording
 from .samples import SampleSet
 from .volumes import oriented
 
-FILE = "file"
-"""The groups that say which file a sample comes from."""
+FILE = "file"  # the groups that say which file a sample comes from
 _UNUSED = (
     "the samples come from {} files, but there are no groups: if each file is a person or a run, samples of one may be "
     "in the training set and in the test set, which inflates accuracy. Use the files with "

@@ -199,8 +199,7 @@ class _Stack(NamedTuple):
     notes: list[str]
 
 
-_Sample = tuple[Array, Array | None]
-"""The sample of a file, and its affine if it has one."""
+_Sample = tuple[Array, Array | None]  # the sample of a file, and its affine if it has one
 
 
 @dataclass(frozen=True)
@@ -355,8 +354,7 @@ def _check_shape(first_path: Path, first: tuple[int, ...], path: Path, shape: tu
     )
 
 
-_Read = tuple[Array, Array | None, str | None]
-"""Values of a file, its affine, and what became of an image."""
+_Read = tuple[Array, Array | None, str | None]  # values of a file, its affine, and what became of an image
 
 
 def _read_first(folder: Path, names: Sequence[str], rules: FileRules) -> list[_Read]:

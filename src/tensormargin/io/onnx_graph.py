@@ -27,8 +27,7 @@ from ..transformers import AnovaMask, Crop, Mask, Resize, Tensorize, TensorScale
 
 OPSET = 13
 """The oldest operator set that has all operators used here in their present form; runtimes since 2020 support it."""
-FLOAT, INT64, DOUBLE = 1, 7, 11
-"""ONNX type codes, for Cast."""
+FLOAT, INT64, DOUBLE = 1, 7, 11  # ONNX type codes, for Cast
 OUTPUTS = ("label", "scores", "probabilities")
 _IR_VERSION = 7  # the version of that operator set; runtimes of its time reject newer files
 _LARGEST = 2**31 - 2**20  # bytes of constants: a Protocol Buffers file holds at most 2 GiB

@@ -17,8 +17,7 @@ from typing import Any, Literal, NamedTuple
 from ..data import DEFAULT_RULES, BadFileError, FileRules, parsed_bytes
 from ..runtime import listed
 
-TABLE: Literal[True] = True
-"""Stands for events from a table, which belongs to one recording and is not remembered."""
+TABLE: Literal[True] = True  # stands for events from a table, which belongs to one recording and is not remembered
 
 Missing = bool | Literal["entries"]
 """Which entries may be NaN: none, all of a sample that lacks one of several views (True), or any ("entries")."""
@@ -26,8 +25,7 @@ Missing = bool | Literal["entries"]
 GroupsName = str | Literal[False] | None
 """Name of the groups; None for the first usual name that is present, False to ignore groups."""
 
-Chunks = int | str
-"""Number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting."""
+Chunks = int | str  # number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting
 
 _NAMES = ("samples", "labels", "groups")  # may differ from file to file without changing the samples
 _FLAGS = ("ragged", "missing")  # are False if they are not given
@@ -287,8 +285,7 @@ class Known(NamedTuple):
         return _fits(shape, self.shape)
 
 
-NOTHING_KNOWN = Known({}, None)
-"""There is no model yet."""
+NOTHING_KNOWN = Known({}, None)  # there is no model yet
 
 
 @dataclass(frozen=True)
@@ -452,7 +449,10 @@ def contradictions(known: Known, used: Mapping[str, Any], given: Iterable[str]) 
     found = []
     for name in (*given, *_STATED):
         now, then = _value(used, name), _value(known.loading, name)
-        if now is not None and then is not None and name not in _NAMES and not _same(now, then):
+        if now is None or then is None or name in _NAMES:
+            continue
+        numbers = _is_number(now) and _is_number(then)
+        if not (isclose(now, then, rel_tol=1e-3) if numbers else now == then):
             describe = _REMEMBERED[name].describe
             found.append(f"now {describe(now)}; the model was fitted with {describe(then)}")
     return list(dict.fromkeys(found))
@@ -460,10 +460,6 @@ def contradictions(known: Known, used: Mapping[str, Any], given: Iterable[str]) 
 
 def _value(loading: Mapping[str, Any], name: str) -> Any:
     return loading.get(name, loading.get("stated", {}).get(name))
-
-
-def _same(one: Any, other: Any) -> bool:
-    return isclose(one, other, rel_tol=1e-3) if _is_number(one) and _is_number(other) else bool(one == other)
 
 
 def describe_loading(loading: Any) -> str:

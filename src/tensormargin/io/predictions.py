@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +140,10 @@ def predictions_of(
     compared = record.compare_summaries(found, scores)
     if compared.other_scale is not None and not any_scale:
         compared = _of_one_scale(model, samples, compared.other_scale, record, found, scores)
-    return Predictions(names, np.asarray(predicted), columns | _compared_columns(compared), made_by, compared)
+    unlike = np.where(compared.far, np.where(compared.beyond, "entries and score", "entries"), "score")
+    columns |= {} if compared.used is None else {"used in fit": np.where(compared.used, "yes", "no")}
+    columns["unlike training"] = np.where(compared.unlike, unlike, "no")
+    return Predictions(names, np.asarray(predicted), columns, made_by, compared)
 
 
 def training_record(model: Any, samples: SampleSet) -> TrainingRecord:
@@ -154,13 +157,6 @@ def training_record(model: Any, samples: SampleSet) -> TrainingRecord:
 def _scores(last: Any, X: Array, more: dict[str, Any]) -> Any:
     """Return the scores, None if the model has none."""
     return last.decision_function(X, **more) if hasattr(last, "decision_function") else None
-
-
-def _compared_columns(compared: ComparedSamples) -> dict[str, Array]:
-    """Return which samples were used in the fit, and which are unlike them, in words."""
-    unlike = np.where(compared.far, np.where(compared.beyond, "entries and score", "entries"), "score")
-    columns = {"unlike training": np.where(compared.unlike, unlike, "no")}
-    return columns if compared.used is None else {"used in fit": np.where(compared.used, "yes", "no"), **columns}
 
 
 def _of_one_scale(
@@ -194,12 +190,8 @@ def _numbered(samples: SampleSet) -> list[str]:
     """Return the index of each sample in its file."""
     if samples.files is None:
         return [str(number) for number in range(len(samples.data))]
-    seen: Counter[str] = Counter()
-    names = []
-    for file in samples.files.tolist():
-        names.append(str(seen[file]))
-        seen[file] += 1
-    return names
+    numbers: dict[str, Iterator[int]] = {}
+    return [str(next(numbers.setdefault(file, count()))) for file in samples.files.tolist()]
 
 
 def probabilities_from(last: Any) -> str | None:
@@ -227,11 +219,7 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 
 
 def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
-    """Return the predicted class of every pixel of a scene, a few rows at a time.
-
-    The model is fitted to patches of as many bands, as `Patches.cut` and ``tensormargin patches`` make them, or to
-    spectra.
-    """
+    """Return the predicted class of every pixel of a scene, by a model of spectra or patches of as many bands."""
     return scene_predictions(model, scene, progress)[0]
 
 
@@ -316,11 +304,7 @@ def neutral(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How predictions agree with labels. Labels that the model does not know are left out and counted.
-
-    Accuracies are None without such samples; ``new_accuracy`` is that of the ``n_new`` that were not used in the fit,
-    None if it is not known.
-    """
+    """How predictions agree with labels; unknown labels are counted apart, ``n_new`` were not used in the fit."""
 
     accuracy: float | None
     n_known: int

@@ -25,8 +25,7 @@ from .readers.entries import NUMBERS, text_of
 from .readers.process import call
 from .samples import SampleSet
 
-EVENT = "event"
-"""Column with the names of events."""
+EVENT = "event"  # column with the names of events
 
 _EEGLAB = ("data", "srate", "nbchan", "trials", "pnts")
 _FIELDTRIP = ("trial", "powspctrm")  # with label, and time or freq

@@ -28,8 +28,7 @@ from ..data import (
 from ..runtime import Array, counted
 from .tables import Coding
 
-IN_TIME = "around events"
-"""In the kind of samples that were cut from a recording, in the order of time."""
+IN_TIME = "around events"  # in the kind of samples that were cut from a recording, in the order of time
 LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 _MOST_CLASSES = 6  # in a summary
 

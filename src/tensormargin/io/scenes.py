@@ -19,8 +19,7 @@ from .readers import envi
 from .readers.process import call
 from .tables import read_table
 
-NO_CLASS = ""
-"""Class of pixels that have none, where classes have names."""
+NO_CLASS = ""  # class of pixels that have none, where classes have names
 _PICTURES = (".tif", ".tiff", ".png")
 _TRUTH = ("truth", "gt", "ground_truth", "groundtruth", "labels")
 _WAVELENGTHS = ("wavelength", "wavelengths")

@@ -10,8 +10,7 @@ from contextvars import ContextVar
 from errno import EISDIR
 from pathlib import Path
 
-TEMPORARY = ".part"
-"""Suffix of temporary files, which are never read."""
+TEMPORARY = ".part"  # suffix of temporary files, which are never read
 
 
 _pending: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("pending", default=None)

@@ -12,13 +12,11 @@ from threading import Lock
 from time import monotonic
 from typing import Any
 
-PATIENCE = 60.0
-"""Seconds without any worker after which a wait ends, unless Dask's `SETTING` says otherwise."""
+PATIENCE = 60.0  # seconds without any worker after which a wait ends, unless Dask's `SETTING` says otherwise
 
 SETTING = "distributed.scheduler.no-workers-timeout"
 
-LOOK = 1.0
-"""Seconds between two looks at the workers; shorter waits do not look."""
+LOOK = 1.0  # seconds between two looks at the workers; shorter waits do not look
 
 _DEATHS = (
     "Workers die where memory runs out (give them more, or fewer threads each) and where their time is up; their logs "

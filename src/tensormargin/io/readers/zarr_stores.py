@@ -20,8 +20,7 @@ from ...runtime import Array, quoted
 from .entries import Entry, described, entry_of, rate_in, texts_of
 from .process import ALLOCATOR
 
-ONLY = "X"
-"""Name given to the only array of a file without names."""
+ONLY = "X"  # name given to the only array of a file without names
 
 _ENTRY_BYTES = 128  # of a Python object that stands for a text
 
