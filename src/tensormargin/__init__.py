@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .inspection import weight_maps as weight_maps
     from .io import SampleSet as SampleSet, export_onnx as export_onnx, load_model as load_model
     from .io import load_samples as load_samples, save_model as save_model
+    from .selection import TensorMarginAutoClassifier as TensorMarginAutoClassifier
     from .selection import TensorMarginClassifierCV as TensorMarginClassifierCV, auto_model as auto_model
     from .evaluation import nested_evaluation as nested_evaluation, permutation_test as permutation_test
     from .plots import save_map as save_map

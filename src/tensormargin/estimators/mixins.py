@@ -47,7 +47,8 @@ def _shown_below(classifier: Any) -> str:
     if score is not None and results is not None:
         chosen = f"the best of {len(results['params'])} models, so this is optimistic on average"
         parts.append(f"<p>Validation score {score:.3g} ({chosen}; nested_evaluation gives an unbiased one)</p>")
-    weights, (negative, positive) = classifier.coef_, classifier.problems_[0]
+    negative, positive = classifier.problems_[0]
+    weights = getattr(classifier, "coef_", {})  # none on the samples if a representation is not linear
     for name, own in (weights if isinstance(weights, Mapping) else {"": weights}).items():
         what = f"weight of {name}" if name else "weight"
         parts.append(map_picture(to_host(own[0]), f"{what}: red for {positive}, blue for {negative}"))

@@ -51,6 +51,7 @@ _TRANSFORMERS = {
 _OTHERS = {
     "data.axes": "Axis",
     "estimators.classifier": "TensorMarginClassifier",
+    "selection.auto": "TensorMarginAutoClassifier",
     "selection.classifier": "TensorMarginClassifierCV",
 }
 _WEIGHTS = {"cp_tensor": "CPTensor", "tucker_tensor": "TuckerTensor", "tt_tensor": "TTTensor"}

@@ -11,13 +11,14 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .classifier import TensorMarginClassifierCV as TensorMarginClassifierCV
-    from .kinds import BEFORE as BEFORE, KINDS as KINDS, auto_model as auto_model, guess_kind as guess_kind
+    from .auto import TensorMarginAutoClassifier as TensorMarginAutoClassifier, auto_model as auto_model
+    from .kinds import BEFORE as BEFORE, KINDS as KINDS, guess_kind as guess_kind
     from .kinds import sampling_frequency as sampling_frequency, time_mode as time_mode
     from .scoring import DEFAULT_RULE as DEFAULT_RULE
     from .splits import Split as Split, splits_of as splits_of
     from .training import PreparedSplit as PreparedSplit, Training as Training
 
 __all__ = [
-    "DEFAULT_RULE", "TensorMarginClassifierCV", "auto_model", "splits_of",
+    "DEFAULT_RULE", "TensorMarginAutoClassifier", "TensorMarginClassifierCV", "auto_model", "splits_of",
 ]  # fmt: skip
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -283,6 +283,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)
+        self._prepare_search(X, y, Metadata(groups, confounds))
         training = self._checked(X, y, sample_weight, Metadata(groups, confounds))
         rng = check_random_state(self.random_state)
         splits, n_once = self._repeated_splits(training.y, training.metadata.groups, training.X, rng)
@@ -304,12 +305,22 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             with quiet, units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
                 self._run(race, runner, shapes, default, progress)
             searched = deadline.now()
-            notes = [*lowered_ranks(shapes, self.decompositions, self.ranks), *lowered_on_splits(tried, runner.done)]
+            notes = [
+                *lowered_ranks(shapes, self._setting("decompositions"), self._setting("ranks")),
+                *lowered_on_splits(tried, runner.done),
+            ]
             self.lowered_ranks_ = list(dict.fromkeys(notes))
             self._refit(training, template, tried[self.best_index_])
             self._calibrate(runner, n_once)
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
+
+    def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> None:
+        """Find out what depends on the samples, in subclasses."""
+
+    def _setting(self, name: str) -> Any:
+        """Return a parameter; in subclasses, what stands for one that is not given."""
+        return getattr(self, name)
 
     def _checked(self, X: Any, given: Any, sample_weight: Any, metadata: Metadata) -> Training:
         """Return the validated training set, with the preparations to choose from."""
@@ -338,10 +349,10 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _candidates(self, training: Training, shapes: Sequence[Any]) -> list[Candidate]:
         schemes = schemes_of(self.multi_class, self.class_weight, self.classes_.shape[0])
-        decompositions = self.decompositions
+        decompositions = self._setting("decompositions")
         if training.array.is_lazy:
             decompositions = without_full_if_too_large(decompositions, len(training.y), shapes)
-        return candidates(shapes, decompositions, self.ranks, self.lams, self.mus, schemes)
+        return candidates(shapes, decompositions, self._setting("ranks"), self.lams, self.mus, schemes)
 
     def _calibrate(self, runner: SearchRunner, n_once: int) -> None:
         """Calibrate probabilities on the first splits, which hold out each sample once."""
@@ -394,24 +405,26 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         return all(map(takes_nan, self._alternatives()))
 
     def _alternatives(self) -> tuple[Any, ...]:
-        alternatives = tuple(self.preparation) if isinstance(self.preparation, list | tuple) else (self.preparation,)
+        tried = self._setting("preparation")
+        alternatives = tuple(tried) if isinstance(tried, list | tuple) else (tried,)
         if not all(one is None or hasattr(one, "fit_transform") for one in alternatives) or not alternatives:
             raise ValueError(
-                f"preparation must be a transformer, None, or a list of at least one of them; got {self.preparation!r}"
+                f"preparation must be a transformer, None, or a list of at least one of them; got {tried!r}"
             )
         return alternatives
 
     def _check_grid(self) -> None:
-        unknown = [name for name in self.decompositions if name not in FORMATS]
-        if unknown or len(self.decompositions) == 0:
-            raise ValueError(f"decompositions must be names from {', '.join(FORMATS)}; got {self.decompositions!r}")
+        decompositions = self._setting("decompositions")
+        unknown = [name for name in decompositions if name not in FORMATS]
+        if unknown or len(decompositions) == 0:
+            raise ValueError(f"decompositions must be names from {', '.join(FORMATS)}; got {decompositions!r}")
         rules = (
             ("ranks", _may_be_rank, "whole numbers of at least 1, tuples of them or None"),
             ("lams", lambda value: isinstance(value, Real) and 0 < float(value) < np.inf, "positive numbers"),
             ("mus", _may_be_mu, "numbers of at least 0, or pairs of them (mu1, mu2)"),
         )
         for name, holds, rule in rules:
-            values = getattr(self, name)
+            values = self._setting(name)
             if len(values) == 0 or not all(holds(value) for value in values):
                 raise ValueError(f"{name} must be {rule}, at least one of them; got {name}={values!r}")
 
@@ -427,10 +440,10 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         finished = runner.run(race, tell)
         self._select(race, runner, default)
         which = runner.tried[self.best_index_].preparation
-        shape = shapes[which]
+        shape, grid = shapes[which], (self._setting("decompositions"), self._setting("ranks"))
         for name in shape if isinstance(shape, dict) and len(shape) > 1 and not side_by_side(shapes, which) else ():
             best = runner.tried[self.best_index_]
-            others = of_one_view(best, shapes[best.preparation], name, self.decompositions, self.ranks)
+            others = of_one_view(best, shapes[best.preparation], name, *grid)
             if finished and others:
                 runner.tried.extend(others)
                 race.add([one.levels for one in others])
@@ -446,7 +459,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self.n_splits_ = len(runner.splits)
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
         n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits])))
-        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self.rule, default, n_scored)
+        self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self._setting("rule"), default, n_scored)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
