@@ -364,7 +364,7 @@ def test_large_arrays_come_in_shared_memory_and_leave_it(tmp_path):
     found = load_samples(tmp_path / "a.h5").data
     assert np.array_equal(found, large)
     found[0] = 0  # as writable as any array
-    maps = Path(f"/proc/{process._POOL.idle[-1].process.pid}/maps")
+    maps = Path(f"/proc/{process._idle[-1].process.pid}/maps")
     deadline = time.monotonic() + 20
     while "memfd:samples" in maps.read_text():
         assert time.monotonic() < deadline  # it is told at once, but has yet to hear it

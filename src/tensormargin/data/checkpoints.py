@@ -220,9 +220,6 @@ class _Keyed:
         return str(self.function.__name__)
 
 
-# ---- what identifies a computation ----
-
-
 def fingerprint(content: Any) -> str:
     """Return a checksum of arrays, estimators and settings, together with the software versions."""
     return str(joblib.hash([_identity(content), _software()], hash_name="sha1"))
@@ -250,16 +247,8 @@ def _identity(value: Any) -> Any:
 @cache
 def _software() -> dict[str, Any]:
     """Return the software versions, and the state of this package's files, which change between releases too."""
-    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return {**software_versions(), "files": [(path.name, *_stamp(path)) for path in sources]}
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
-
-
-# ---- units as JSON ----
+    sources = [(path.name, path.stat()) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
+    return {**software_versions(), "files": [(name, own.st_size, own.st_mtime_ns) for name, own in sources]}
 
 
 def _read(path: Path) -> dict[str, Any]:

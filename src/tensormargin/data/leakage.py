@@ -153,8 +153,16 @@ def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -
     for view, array in X.items():
         for column, values in _columns(array, known.get(view)) if not is_lazy(array) else ():
             how = _determined(values, codes, groups, thresholds=view == COVARIATES)
-            if how:
-                found.append(_message(view, column, how))
+            if not how:
+                continue
+            what = f"column {column} of view {view!r}" if column else f"view {view!r}"
+            remedy = f"X.without({view!r})"
+            if view == COVARIATES and column:
+                what, remedy = f"covariate {column!r}", "columns=... (command line: --covariate-columns)"
+            found.append(
+                f"{what} determines the labels: {how}. Where it was made from the labels, or is not known before them, "
+                f"every score is too good. Leave it out: {remedy}"
+            )
     return found
 
 
@@ -185,18 +193,6 @@ def _distinct(*columns: Array) -> tuple[Array, Array]:
     return np.unique(codes, axis=0, return_index=True)
 
 
-def _message(view: str, column: str, how: str) -> str:
-    if view == COVARIATES and column:
-        what, remedy = f"covariate {column!r}", "columns=... (command line: --covariate-columns)"
-    else:
-        what = f"column {column} of view {view!r}" if column else f"view {view!r}"
-        remedy = f"X.without({view!r})"
-    return (
-        f"{what} determines the labels: {how}. Where it was made from the labels, or is not known before them, every "
-        f"score is too good. Leave it out: {remedy}"
-    )
-
-
 def _columns(array: Any, axes: Any) -> Iterator[tuple[str, Array]]:
     """Yield the columns of vectors by name ("site=a" and "site=b" are one), or the contents of other samples."""
     if len(array.shape) > 2 or array.shape[1] > _MOST_COLUMNS:
@@ -210,14 +206,8 @@ def _columns(array: Any, axes: Any) -> Iterator[tuple[str, Array]]:
     for place, name in enumerate(names):
         places[str(name).partition("=")[0]].append(place)
     for name, own in places.items():
-        yield name, table[:, own[0]] if len(own) == 1 else _codes(table[:, own])
-
-
-def _codes(rows: Array) -> Array:
-    """Return the number of each row among the distinct ones; NaN for rows with NaN."""
-    codes = np.unique(rows, axis=0, return_inverse=True)[1].ravel().astype(float)
-    codes[np.isnan(rows).any(axis=1)] = np.nan
-    return codes
+        rows = table[:, own]
+        yield name, rows[:, 0] if len(own) == 1 else np.where(np.isnan(rows).any(axis=1), np.nan, _ranks(rows))
 
 
 def _determined(values: Array, labels: Array, groups: Array | None, thresholds: bool) -> str:

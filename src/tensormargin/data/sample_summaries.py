@@ -25,6 +25,7 @@ FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale o
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
+_KEPT = 4  # surveys
 
 
 class Summary(NamedTuple):
@@ -99,7 +100,9 @@ def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     rows /= _or_one(spread)[:, None]
     rows[spread == 0] = 0.0
     moments = np.column_stack([mean, spread]) * largest[:, None]
-    descriptors = np.column_stack([_shape_of_distribution(rows), *_roughness(part), _means(part, grid)])
+    ends = [np.abs(rows).mean(axis=1), rows.max(axis=1), -rows.min(axis=1)]  # of standardized entries
+    shape = np.log(np.maximum(np.column_stack(ends), FLOOR))
+    descriptors = np.column_stack([shape, *_roughness(part), _means(part, grid)])
     scale = rms * largest
     for values in (scale, moments, descriptors):
         values[lacking] = np.nan
@@ -120,12 +123,6 @@ def _strides(shape: tuple[int, ...]) -> tuple[slice, ...]:
         steps[mode] += 1
         left[mode] = ceil(shape[mode + 1] / steps[mode])
     return (slice(None), *(slice(None, None, step) for step in steps))
-
-
-def _shape_of_distribution(rows: Array) -> Array:
-    """Return logarithms of the mean absolute value and of both extremes of standardized entries."""
-    values = np.column_stack([np.abs(rows).mean(axis=1), rows.max(axis=1), -rows.min(axis=1)])
-    return np.log(np.maximum(values, FLOOR))
 
 
 def _roughness(part: Array) -> Iterator[Array]:
@@ -165,9 +162,6 @@ def _means(part: Array, grid: tuple[int, ...]) -> Array:
         ]
         part = np.stack(cells, axis=mode)
     return part.reshape(len(part), -1)
-
-
-_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -219,7 +213,9 @@ def _of_chunk(part: Array) -> Survey:
     if not part.size:
         return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
-    return Survey(*_finite_range(rows), np.frombuffer(b"".join(map(digest, rows)), np.uint64).reshape(-1, 2))
+    there = rows[~np.isnan(rows)] if np.isnan(rows.min()) else rows  # NaN, in samples that lack a view, does not count
+    ends = float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))
+    return Survey(*ends, np.frombuffer(b"".join(map(digest, rows)), np.uint64).reshape(-1, 2))
 
 
 def digest(sample: Array, dtype: str | None = None, size: int = 16) -> bytes:
@@ -234,12 +230,3 @@ def digest(sample: Array, dtype: str | None = None, size: int = 16) -> bytes:
         entries = sample.astype(dtype) + np.zeros((), dtype)  # without negative zeros
     entries[np.isnan(entries)] = np.nan
     return hashlib.blake2b(str(sample.shape).encode() + entries.tobytes(), digest_size=size).digest()
-
-
-def _finite_range(rows: Array) -> tuple[float, float]:
-    """Return the smallest and the largest entry; NaN, in samples that lack a view, does not count."""
-    least, most = float(rows.min()), float(rows.max())
-    if not np.isnan(least):
-        return least, most
-    there = rows[~np.isnan(rows)]
-    return float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))

@@ -184,13 +184,15 @@ class TrainingRecord:
             far = np.zeros(n_samples, bool)
             for name, one in found.items():
                 far |= _is_far(views[name], one)
-            scales = [_other_scale(name, views[name], one.scale) for name, one in found.items()]
-            return ComparedSamples(
-                _used({name: own["digests"] for name, own in views.items()}, found),
-                far,
-                _beyond(self.facts["scores"], scores, n_samples),
-                next((one for one in scales if one is not None), None),
-            )
+            beyond, ends = np.zeros(n_samples, bool), self.facts["scores"]
+            if ends is not None and scores is not None:  # by more than half of the range in training
+                values = np.asarray(scores, np.float64).reshape(n_samples, -1)
+                least, most = (np.asarray(ends[name], np.float64) for name in ("minimum", "maximum"))
+                room = (most - least) / 2
+                beyond = ((values < least - room) | (values > most + room)).any(axis=1)
+            used = _used({name: own["digests"] for name, own in views.items()}, found)
+            scales = (_other_scale(name, views[name], one.scale) for name, one in found.items())
+            return ComparedSamples(used, far, beyond, next((one for one in scales if one is not None), None))
 
 
 def short_facts(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,9 +210,6 @@ def _damaged() -> Iterator[None]:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise ValueError(f"the record of the training samples is damaged ({error}); fit the model again") from error
-
-
-# ---- the record of a view ----
 
 
 def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit: str | None) -> dict[str, Any]:
@@ -236,7 +235,8 @@ def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit:
             if test.any() and train.sum() >= 2:
                 held_out[test] = _distances(_fitted(features[train]), features[test])
         limit = max(1.0, float(held_out.max())) * (1 + 5 / there.sum())  # 1: the typical distance
-        facts["distance"] = {"limit": limit, **{name: _packed(values) for name, values in model._asdict().items()}}
+        single = {name: values.astype("<f4").tobytes() for name, values in model._asdict().items()}
+        facts["distance"] = {"limit": limit} | {name: b64encode(own).decode("ascii") for name, own in single.items()}
     return facts
 
 
@@ -280,25 +280,14 @@ def _distances(model: _Gaussian, features: Array) -> Array:
     return found / np.sqrt(features.shape[1])
 
 
-def _packed(values: Array) -> str:
-    return b64encode(values.astype("<f4").tobytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> Array:
-    values = np.frombuffer(b64decode(text, validate=True), "<f4").astype(np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError("numbers must be finite")
-    return values
-
-
-# ---- comparison with it ----
-
-
 def _is_far(facts: Mapping[str, Any], found: Summary) -> Array:
     if facts["distance"] is None:
         return np.zeros(len(found.scale), bool)
     features = _features(found, float(facts["scale"]["median"]))
-    mean, spread, whitening = (_unpacked(facts["distance"][name]) for name in _Gaussian._fields)
+    texts = [b64decode(facts["distance"][name], validate=True) for name in _Gaussian._fields]
+    mean, spread, whitening = (np.frombuffer(text, "<f4").astype(np.float64) for text in texts)
+    if not all(np.isfinite(values).all() for values in (mean, spread, whitening)):
+        raise ValueError("numbers must be finite")
     model = _Gaussian(mean, spread, whitening.reshape(len(mean), -1))
     with np.errstate(invalid="ignore"):  # NaN, of samples that lack the view, is not far
         far: Array = _distances(model, features) > float(facts["distance"]["limit"])
@@ -314,17 +303,6 @@ def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Arra
     new = [found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known]
     rows = {row.tobytes() for row in np.stack(old, axis=1)}
     return np.array([row.tobytes() in rows for row in np.stack(new, axis=1).reshape(-1, *width)], bool)
-
-
-def _beyond(ends: Mapping[str, Any] | None, scores: Any, n_samples: int) -> Array:
-    """Return which scores are beyond those of training by more than half of their range."""
-    if ends is None or scores is None:
-        return np.zeros(n_samples, bool)
-    values = np.asarray(scores, np.float64).reshape(n_samples, -1)
-    least, most = (np.asarray(ends[name], np.float64) for name in ("minimum", "maximum"))
-    room = (most - least) / 2
-    beyond: Any = ((values < least - room) | (values > most + room)).any(axis=1)
-    return beyond
 
 
 def _other_scale(view: str, facts: Mapping[str, Any], scale: Array) -> OtherScale | None:

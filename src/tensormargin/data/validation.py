@@ -33,7 +33,7 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     if not _is_plain(X):
         return _checked_as_it_is(estimator, X, reset, finite)
     X = validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=False, reset=reset)
-    return _finite(X) if finite else X
+    return reject_not_finite(X) if finite else X
 
 
 def _is_plain(X: Any) -> bool:
@@ -89,7 +89,7 @@ def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
     if _is_plain(X):
         X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)
-        return _finite(X) if finite else X, labels
+        return reject_not_finite(X) if finite else X, labels
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     X, labels = _checked_as_it_is(estimator, X, True, finite), _check_y(labels, estimator=estimator)
@@ -172,7 +172,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
             X = validate_data(estimator, X, reset=False, **options)
         else:
             X = check_array(X, estimator=estimator, ensure_2d=False, **options)
-        X = _finite(X) if finite else X
+        X = reject_not_finite(X) if finite else X
     found = X.shape[1:] if plain else shape_of_samples(X)
     if len(found) != len(shape) or any(size not in (None, own) for size, own in zip(shape, found, strict=True)):
         raise ValueError(
@@ -322,36 +322,27 @@ def _stays_itself(X: Any, finite: bool = True) -> Any:
             f"X must have the shape (n_samples, I_1, ...), none of them 0; got {shape}. Expected 2D array or more: "
             "reshape it, or add an axis in front of a single sample"
         )
-    _reject_no_numbers(X)
-    if is_lazy(X):
-        return chunked_along_samples(X)
-    X = detached(X)
-    return _finite(X) if finite else X
-
-
-def _finite(X: Any) -> Any:
-    """Return X, or raise ValueError with its first sample that has NaN or infinity."""
-    reject_not_finite(X)
-    return X
-
-
-def reject_not_finite(X: Any) -> None:
-    """Raise ValueError with the first sample of an array that has NaN or infinity, if there is one."""
-    if not all_finite(X):
-        xp = namespace(X)
-        first = int(to_host(xp.any(xp.reshape(~xp.isfinite(X), (X.shape[0], -1)), axis=1)).argmax())
-        padded = bool(np.isnan(to_host(X[first, ...])[..., -1]).all())
-        shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
-        raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
-
-
-def _reject_no_numbers(X: Any) -> None:
     try:
         numbers = dtype_of(X).kind in "biuf"
     except TypeError:  # e.g. bfloat16, which NumPy lacks
         numbers = False
     if not numbers:
         raise ValueError(f"X must hold real numbers of a type that NumPy has; got {X.dtype}. Cast it, e.g. to float32")
+    if is_lazy(X):
+        return chunked_along_samples(X)
+    X = detached(X)
+    return reject_not_finite(X) if finite else X
+
+
+def reject_not_finite(X: Any) -> Any:
+    """Return X, or raise ValueError with its first sample that has NaN or infinity."""
+    if not all_finite(X):
+        xp = namespace(X)
+        first = int(to_host(xp.any(xp.reshape(~xp.isfinite(X), (X.shape[0], -1)), axis=1)).argmax())
+        padded = bool(np.isnan(to_host(X[first, ...])[..., -1]).all())
+        shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
+        raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
+    return X
 
 
 def chunked_along_samples(X: Any) -> Any:

@@ -99,19 +99,17 @@ def load_samples(
         Several files or folders hold further samples of the same shape; so does a folder of containers or recordings.
         ``groups="file"`` makes each file a group. Otherwise one of
 
-        - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 5 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
+        - a container of arrays: ``.npz``, ``.npy``, ``.mat`` (MATLAB 4 to 7.3), HDF5 (``.h5``, ``.hdf5``, ``.hdf``),
           Zarr (a folder or ``.zip``), netCDF (``.nc``, 3 and 4), whose dimensions and coordinates become ``axes``;
           the one named sample, trial, epoch, event, subject, ... counts the samples, or else the first;
         - a BIDS data set of NIfTI files, ``sub-01[_ses-1][_run-1]_....nii.gz``: labels are a column of
           ``participants.tsv``, and subjects (runs, if there is one subject) are the groups;
         - a folder with one subfolder per class, holding images (PNG, JPEG, TIFF), NIfTI volumes or ``.npy`` files;
-        - a table (``.csv``, ``.tsv``) with the columns path, label and optionally group; paths are relative to the
-          table's folder;
+        - a table (``.csv``, ``.tsv``) with the columns path (relative to the table), label and optionally group;
         - a 4-D NIfTI file, samples along the last axis, with ``labels_from`` or ``events``;
         - epochs, or a continuous recording that is cut around events: EEGLAB (``.set``), FieldTrip (``.mat``), MNE
-          (``.fif``) or BrainVision (``.vhdr``). Values have the unit of the file: volts for the last two, as MNE
-          returns them. The labels are the names of the events, unless ``labels`` names another column of their
-          metadata or ``trialinfo``.
+          (``.fif``) or BrainVision (``.vhdr``), in the unit of the file (volts for the last two). The labels are the
+          names of the events, unless ``labels`` names another column of their metadata or ``trialinfo``.
     samples : str, optional
         Name of the array with the samples ("a/b" inside groups and MATLAB structures), or of a table's column of paths.
         By default X, data, samples or images, otherwise the only array that could be the samples. In a BIDS data set,
@@ -120,13 +118,12 @@ def load_samples(
         Name of the array or column. By default y, labels, label, target or targets; in a netCDF file also the only
         other variable along the dimension of the samples.
     groups : str or False, optional
-        Name of the array or column. By default groups or group, if present and not used as labels. False ignores
-        groups. In a BIDS data set, "subject", "session" or "run".
+        Name of the array or column, in a BIDS data set "subject", "session" or "run". By default groups or group, if
+        present and not used as labels. False ignores groups.
     labels_from : str, Path or array-like of shape (n_samples,), optional
-        The labels, in the order of the samples; or a separate file with the labels, and optionally groups: ``.npy``,
-        ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with one label
-        per line and no header. It has one row per sample, in the same order; rows are matched by path if it has a
-        column path and every sample is a file.
+        The labels, or a separate file with labels and optionally groups, one row per sample in the same order:
+        ``.npy``, ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with
+        one label per line and no header. Rows are matched by path if it has a column path and every sample is a file.
     axis : int, default=0
         Sample axis of the array in a container.
     size : sequence of int, optional
@@ -136,15 +133,14 @@ def load_samples(
         sample: an image, a 3-D NIfTI file; with ``like`` also an array or recording of the shape of one sample.
     lazy : bool or "auto", default=False
         Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read
-        and checked for NaN by the task that needs it. All processes of a cluster must see the files under the same
-        path. Labels and groups are read immediately. If every sample is a file, only the first is opened now; the
-        others are checked against it when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and
-        ``.nii.gz`` cannot be read in parts: a single task reads the whole file, and ``notes`` says so. "auto" does this
-        for samples that can be read in parts and are larger than a share of the available memory (an eighth).
+        and checked for NaN by the task that needs it; labels and groups are read immediately. All processes of a
+        cluster must see the files under the same path. If every sample is a file, others than the first are checked
+        when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and ``.nii.gz`` are read whole, by one
+        task, and ``notes`` says so. "auto" does this for samples that can be read in parts and are larger than a share
+        of the available memory (an eighth).
     chunks : int or str, default="auto"
-        With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's
-        setting (128 MiB unless changed). A size is rounded to the chunks of the HDF5 file or Zarr store; a task reads
-        at most 100 files.
+        With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"), which is rounded to the
+        chunks of the file; "auto" uses Dask's setting (128 MiB unless changed). A task reads at most 100 files.
     ragged : bool, default=False
         Whether files of one sample each may differ in the length of a mode, which `EqualLength` then makes equal. Not
         with ``lazy``.
@@ -161,8 +157,7 @@ def load_samples(
         Whether the samples may lie elsewhere: in external or virtual HDF5 storage, behind links that lead out of the
         folder, or at paths that leave the folder of the table.
     fill_missing : bool, default=False
-        Whether chunks of a Zarr store or HDF5 file that were never written hold its fill value; otherwise they are an
-        error.
+        Whether chunks of a Zarr store or HDF5 file that were never written hold its fill value, instead of an error.
     sha256 : str, optional
         Digest that the file or folder must have, as `sha256_of` returns it; for formats without a checksum. Tables may
         have a column sha256 with the digest of each file instead.
@@ -176,8 +171,8 @@ def load_samples(
         table with the columns onset and duration, in seconds, and trial_type or label; or the names of the recording's
         own events, by default all of them. For epochs: the names of the events to take.
     tmin, tmax : float, optional
-        The part around each event, in seconds. Without ``tmax`` it is as long as the event. Of epochs, the part that is
-        kept.
+        The part around each event, in seconds, or the part of epochs to keep. Without ``tmax`` it is as long as the
+        event.
     sfreq : float, optional
         Sampling frequency in Hz along the last mode. By default what the file states: a recording, a number named
         sfreq, fs, srate, ... in a container, or regular times.
@@ -190,8 +185,8 @@ def load_samples(
         Degree of the polynomial over time to remove from a continuous recording before it is cut: the file is one run.
     like : ModelFile or SampleSet, optional
         Make the samples as those of a model (`load_model`) or of another set were made. Options given here override
-        its ``loading``, which ``notes`` say, and what does not apply to this kind of file is left out. A table of
-        events belongs to one recording, so ``events`` must be given again.
+        its ``loading``, which ``notes`` say; what does not apply to this kind of file is left out, and a table of
+        ``events``, which belongs to one recording, must be given again.
 
     Returns
     -------

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -278,36 +279,23 @@ class _Reader:
         self.process.wait()
 
 
-class _Pool:
-    """The reader processes of this process: one per thread that is reading."""
-
-    def __init__(self) -> None:
-        self.idle: list[_Reader] = []
-        self.lock = threading.Lock()
-
-    def take(self) -> _Reader:
-        with self.lock:
-            self.idle = [reader for reader in self.idle if reader.owner == os.getpid()]
-            while self.idle:
-                reader = self.idle.pop()
-                if reader.process.poll() is None:
-                    return reader
-        return _Reader()
-
-    def give_back(self, reader: _Reader) -> None:
-        with self.lock:
-            self.idle.append(reader)
-
-    def end(self) -> None:
-        with self.lock:
-            while self.idle:
-                self.idle.pop().end()
+_idle: deque[_Reader] = deque()  # of all threads; one thread at a time appends to it or pops
 
 
-_POOL = _Pool()
-atexit.register(_POOL.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: setattr(_POOL, "lock", threading.Lock()))
+def _idle_reader() -> _Reader:
+    """Return a reader process of this process that has nothing to do, or a new one."""
+    with suppress(IndexError):
+        while True:
+            reader = _idle.pop()
+            if reader.owner == os.getpid() and reader.process.poll() is None:
+                return reader
+    return _Reader()
+
+
+@atexit.register
+def _end_readers() -> None:
+    while _idle:
+        _idle.pop().end()
 
 
 def call(function: str, path: Path, *arguments: Any) -> Any:
@@ -321,7 +309,7 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
         return call_function(function, (path, *known))
     try:
-        reader = _POOL.take()
+        reader = _idle_reader()
     except OSError as error:
         raise BadFileError(
             f"{path}: is read by another process, which could not be started ({error}); raise the limits on memory and "
@@ -335,7 +323,7 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     if kind in ("failed", "memory"):  # after a lack of memory, libraries may be in any state
         reader.end()
         raise ParserFailedError(result or "its parser took too much memory")
-    _POOL.give_back(reader)
+    _idle.append(reader)
     if kind == "bad file":
         raise BadFileError(result)
     if kind == "error":
