@@ -317,8 +317,8 @@ def axes_facts(axes: AnyAxes) -> Any:
 
 def axes_from_facts(facts: Any, shape: Any) -> AnyAxes:
     """Return the axes that `axes_facts` has written; ValueError if they are none, or not of this shape (None: any)."""
-    is_views = isinstance(facts, dict)
-    axes: AnyAxes = {name: _tuple_from(own) for name, own in facts.items()} if is_views else _tuple_from(facts)
+    views = isinstance(facts, dict)
+    axes: AnyAxes = {name: _tuple_from(own) for name, own in facts.items()} if views else _tuple_from(facts)
     return axes if shape is None else checked_any_axes(axes, shape)
 
 
@@ -412,16 +412,14 @@ def format_axes(axes: AnyAxes) -> str:
     """Return names and coordinates in words: "channel (Fz, Cz, ..., Oz), time (-200 to 796 ms)"."""
     if isinstance(axes, Mapping):
         return "; ".join(f"{name}: {format_axes(own)}" for name, own in axes.items() if own is not None)
-    return ", ".join(_format_axis(mode, axis) for mode, axis in enumerate(axes or ()))
-
-
-def _format_axis(mode: int, axis: Axis) -> str:
-    name = axis.name or f"mode {mode + 1}"
-    if axis.values is None or not len(axis.values):
-        return axis.label if axis.name and axis.unit else name
-    if axis.is_numeric:
-        unit = f" {axis.unit}" if axis.unit else ""
-        return f"{name} ({axis.values[0]:.6g} to {axis.values[-1]:.6g}{unit})"
-    values = axis.values.tolist()
-    shown = values if len(values) <= 6 else [*values[:4], "...", values[-1]]
-    return f"{name} ({', '.join(shown)})"
+    words = []
+    for mode, axis in enumerate(axes or ()):
+        name, values = axis.name or f"mode {mode + 1}", [] if axis.values is None else axis.values.tolist()
+        if not values:
+            words.append(axis.label if axis.name and axis.unit else name)
+        elif axis.is_numeric:
+            words.append(f"{name} ({values[0]:.6g} to {values[-1]:.6g}{f' {axis.unit}' if axis.unit else ''})")
+        else:
+            shown = values if len(values) <= 6 else [*values[:4], "...", values[-1]]
+            words.append(f"{name} ({', '.join(shown)})")
+    return ", ".join(words)

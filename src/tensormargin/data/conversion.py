@@ -11,6 +11,8 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -138,24 +140,19 @@ def _axes_of_frame(X: Any) -> Axes | None:
 
 
 def _axes_of_dataarray(X: Any) -> Axes | None:
+    """Return dimensions as axes; names that xarray invents ("dim_1"), dates and levels say nothing."""
     if not hasattr(X, "dims") or not hasattr(X, "data"):
         return None
-    found = tuple(_axis_of_dimension(X, name) for name in X.dims[1:])
-    return None if all(axis.says_nothing for axis in found) else found
-
-
-def _axis_of_dimension(X: Any, dimension: Any) -> Axis:
-    """Return a dimension as an axis; names that xarray invents ("dim_1"), dates and levels say nothing."""
-    name = str(dimension)
-    name = "" if re.fullmatch(r"dim_\d+", name) else name
-    if dimension not in X.coords:
-        return Axis(name)
-    coordinate = X.coords[dimension]
-    unit = coordinate.attrs.get("units", coordinate.attrs.get("unit", ""))
-    try:
-        return Axis(name, unit if isinstance(unit, str) else "", np.asarray(coordinate.values))
-    except ValueError:
-        return Axis(name)
+    found = [Axis("" if re.fullmatch(r"dim_\d+", str(one)) else str(one)) for one in X.dims[1:]]
+    for place, dimension in enumerate(X.dims[1:]):
+        if dimension in X.coords:
+            coordinate = X.coords[dimension]
+            unit = coordinate.attrs.get("units", coordinate.attrs.get("unit", ""))
+            with suppress(ValueError):
+                found[place] = replace(
+                    found[place], unit=unit if isinstance(unit, str) else "", values=np.asarray(coordinate.values)
+                )
+    return None if all(axis.says_nothing for axis in found) else tuple(found)
 
 
 def _library(X: Any) -> str:
@@ -308,7 +305,10 @@ def _from_pandas(X: Any, ragged: bool) -> Any:
     if X.columns.nlevels > 1:
         X, shape = _by_levels(X)
     if not nested:
-        return _numbers(X).reshape(len(X), *shape)
+        values = X.to_numpy()
+        with suppress(TypeError, ValueError):  # text, which is rejected later
+            values = X.to_numpy(dtype=np.float64, na_value=np.nan) if values.dtype == object else values
+        return np.asarray(values).reshape(len(X), *shape)
     cells = np.empty((len(X), *shape), dtype=object)
     cells.reshape(len(X), -1)[...] = X.to_numpy(dtype=object)
     return _stacked(cells, ragged)
@@ -350,17 +350,6 @@ def _by_levels(frame: Any) -> tuple[Any, tuple[int, ...]]:
         )
     ordered = frame if columns.equals(whole) else frame[whole]
     return ordered, tuple(len(level) for level in levels)
-
-
-def _numbers(frame: Any) -> Array:
-    """Return the values of a frame, with NaN for missing values of pandas' own types."""
-    values = frame.to_numpy()
-    if values.dtype != object:
-        return np.asarray(values)
-    try:
-        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (TypeError, ValueError):
-        return np.asarray(values)  # text, which is rejected later
 
 
 def _from_nifti(image: Any, ragged: bool = False) -> Array:
@@ -449,11 +438,6 @@ def _one_recording(X: Any) -> Array:
     raise ValueError(f"a sample of MNE in a list must be Evoked; got {type(X).__name__}")
 
 
-def _runs_of_epochs(X: Sequence[Any]) -> list[Array] | None:
-    """Return the samples of each of several Epochs; None for other objects."""
-    return [_from_mne(one) for one in X] if all(map(_is_epochs, X)) else None
-
-
 def _from_xarray(X: Any, ragged: bool = False) -> Any:
     if not hasattr(X, "dims") or not hasattr(X, "data"):
         raise ValueError(
@@ -475,7 +459,10 @@ _READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "mne": _one_recording,
     "xarray": _from_xarray,
 }
-_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _runs_of_epochs}
+_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {
+    "nibabel": _runs_of_images,
+    "mne": lambda X: [_from_mne(one) for one in X] if all(map(_is_epochs, X)) else None,
+}
 _AXES: dict[str, Callable[[Any], Axes | None]] = {
     "mne": axes_of_epochs,
     "pandas": _axes_of_frame,

@@ -57,17 +57,13 @@ def map_picture(map: Array, caption: str) -> str:
     if largest == 0.0:
         return ""
     shares = np.nan_to_num(values / largest)
-    images = "".join(_image(cut, f"{caption}, {words}".removesuffix(", ")) for cut, words in _cuts(shares))
+    cuts = [(np.atleast_2d(shares), "")]
+    if shares.ndim > 2:
+        peak = [int(place) for place in np.unravel_index(np.argmax(np.abs(shares)), shares.shape)]
+        shown = shares[(slice(None),) * 3 + tuple(peak[3:])]
+        cuts = [(shown.take(peak[mode], axis=mode), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)]
+    images = "".join(_image(cut, f"{caption}, {words}".removesuffix(", ")) for cut, words in cuts)
     return f'<figure style="margin:0.5em 0">{images}<figcaption>{escape(caption)}</figcaption></figure>'
-
-
-def _cuts(shares: FloatArray) -> list[tuple[FloatArray, str]]:
-    """Return what is drawn of a map, with the place of each cut in words."""
-    if shares.ndim < 3:
-        return [(np.atleast_2d(shares), "")]
-    peak = [int(place) for place in np.unravel_index(np.argmax(np.abs(shares)), shares.shape)]
-    shown = shares[(slice(None),) * 3 + tuple(peak[3:])]
-    return [(np.asarray(shown.take(peak[mode], axis=mode)), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)]
 
 
 def _image(shares: FloatArray, words: str) -> str:

@@ -208,8 +208,7 @@ def converted(X: Any, ragged: bool = False) -> tuple[Any, AnyAxes]:
 
 def views_or_samples(X: Any, ragged: bool = False) -> Any:
     """Return Views for Views and dictionaries of arrays, and `conversion.as_samples` for everything else."""
-    if _is_dictionary(X):
-        return Views(X)
+    X = Views(X) if _is_dictionary(X) else X
     return X if isinstance(X, Views) else as_samples(X, ragged)
 
 

@@ -83,15 +83,6 @@ def load_container(path: Path, request: Request) -> SampleSet:
         )
 
 
-def _check_axis(path: Path, shape: tuple[int, ...], axis: int) -> None:
-    """Raise `BadFileError` unless an array of this shape has the axis."""
-    if not -len(shape) <= axis < len(shape):
-        raise BadFileError(
-            f"{path}: axis={axis} (command line: --axis) must be one of the {len(shape)} axes of the samples, of shape "
-            f"{shape}; the first is 0"
-        )
-
-
 def _samples_and_labels(path: Path, held: Mapping[str, Stored], request: Request) -> tuple[str, str | None]:
     """Return the names of the samples and of the labels (None for a file without labels, if it needs none)."""
     select = request.select
@@ -127,11 +118,15 @@ def _read_samples(path: Path, name: str, stored: Stored, axis: int, request: Req
     """Return the samples of a container, in memory or lazy, and notes."""
     lazy, n_bytes = request.lazy, stored.dtype.itemsize * prod(stored.shape)
     usable = stored.is_numeric and len(stored.shape) > 1  # others are refused when they are read, or later
-    if not usable or not stays_in_files(path, lazy.lazy, n_bytes, stored.pieces is not None):
-        data = stored.read()
-        _check_axis(path, data.shape, axis)
+    stays = usable and stays_in_files(path, lazy.lazy, n_bytes, stored.pieces is not None)
+    data: Any = stored if stays else stored.read()
+    if not -len(data.shape) <= axis < len(data.shape):
+        raise BadFileError(
+            f"{path}: axis={axis} (command line: --axis) must be one of the {len(data.shape)} axes of the samples, of "
+            f"shape {data.shape}; the first is 0"
+        )
+    if not stays:
         return data, ()
-    _check_axis(path, stored.shape, axis)
     data = lazy_container(path, name, stored, axis, chunks_for(lazy), request.rules, request.layout.missing)
     return data, (f"{path.name} {READ_WHOLE}",) if stored.pieces is None else in_parts(path, lazy, n_bytes)
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -59,14 +59,6 @@ def _words_for(names: Sequence[str]) -> str:
     return str(kinds.pop()) if len(kinds) == 1 else "files"
 
 
-def known_endings() -> str:
-    """Return the extensions of sample files."""
-    return ", ".join(_WORDS)
-
-
-# ---- sources ----
-
-
 def load_folder(path: Path, request: Request) -> SampleSet:
     """Return the sample files of a folder, whose subfolders are the classes."""
     FOLDER.check(path, request)
@@ -111,7 +103,7 @@ def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
                 "table's folder"
             )
         if file_words(name) is None:
-            raise BadFileError(f"{path}: row {row} names {shown}, whose kind is none of {known_endings()}")
+            raise BadFileError(f"{path}: row {row} names {shown}, whose kind is none of {', '.join(_WORDS)}")
         check_inside(path.parent / name, root, rules, f"{path}: row {row}, {shown},")
 
 
@@ -130,7 +122,7 @@ def _list_folder(folder: Path, flat: bool, rules: FileRules) -> tuple[list[str],
     if not files:
         raise BadFileError(
             f"{folder}: holds no samples; it must have one subfolder per class, with files of these kinds: "
-            f"{known_endings()}"
+            f"{', '.join(_WORDS)}"
         )
     names = [path.relative_to(folder).as_posix() for path in files]
     linked = {parent for parent in {path.parent for path in files} if parent.is_symlink()}
@@ -165,9 +157,6 @@ def _left_out(folder: Path, paths: Sequence[Path], noun: str, which: str) -> lis
     return [f"{counted(len(paths), noun)} {which} {verb} left out, e.g. {paths[0].relative_to(folder).as_posix()}"]
 
 
-# ---- stacks of files ----
-
-
 def stacked_samples(
     folder: Path, names: Sequence[str], request: Request, kind: str, notes: Sequence[str] = (), **known: Any
 ) -> SampleSet:
@@ -176,29 +165,19 @@ def stacked_samples(
     files = _Files(folder, layout.size, rules, layout.missing)
     n_bytes = files.n_bytes(names) if lazy.lazy == "auto" and names else 0
     if stays_in_files(folder, lazy.lazy, n_bytes, in_parts=True):
-        stack = files.lazy_stack(names, chunks_for(lazy))
-        more = in_parts(folder, lazy, n_bytes)
+        data, affine, more = files.lazy_stack(names, chunks_for(lazy))
+        more += in_parts(folder, lazy, n_bytes)
     else:
-        stack, more = files.stack(names, layout.ragged), ()
-    shape = shape_of_samples(stack.data)
-    axes = None if stack.affine is None else axes_of_volume(stack.affine, shape)
+        data, affine, more = files.stack(names, layout.ragged)
+    shape = shape_of_samples(data)
+    axes = None if affine is None else axes_of_volume(affine, shape)
     if "image" in kind and len(shape) == 3 and shape[-1] == 3:
         axes = axes_of_picture()
-    known = {"target": None, "groups": None, **known}
-    all_notes = (*notes, *stack.notes, *more)
-    return SampleSet(
-        stack.data, names=list(names), affine=stack.affine, source="", kind=kind, notes=all_notes, axes=axes, **known
-    )
+    known = {"target": None, "groups": None, "axes": axes, "notes": (*notes, *more), **known}
+    return SampleSet(data, names=list(names), affine=affine, source="", kind=kind, **known)
 
 
-class _Stack(NamedTuple):
-    """Sample files, read into one array."""
-
-    data: Array
-    affine: Array | None
-    notes: list[str]
-
-
+_Stack = tuple[Array, Array | None, list[str]]  # the samples of several files in one array, their affine, and notes
 _Sample = tuple[Array, Array | None]  # the sample of a file, and its affine if it has one
 
 
@@ -246,7 +225,7 @@ class _Files:
         if elsewhere:
             count = counted(len(elsewhere), "file")
             notes.append(f"{count} whose affine differs from that of {names[0]}, which is used, e.g. {elsewhere[0]}")
-        return _Stack(data, affine, notes)
+        return data, affine, notes
 
     def _ragged(self, names: Sequence[str], known: list[Array], rest: Iterator[_Sample]) -> _Stack:
         """Return files that differ in length, the first of them known; an affine would not fit them all."""
@@ -255,7 +234,7 @@ class _Files:
             if sample.ndim != samples[0].ndim:
                 _check_shape(self.folder / names[0], samples[0].shape, self.folder / name, sample.shape)
         data = vector_of(samples)
-        return _Stack(data, None, [f"the files differ in length: samples of {format_shape(shape_of_samples(data))}"])
+        return data, None, [f"the files differ in length: samples of {format_shape(shape_of_samples(data))}"]
 
     def lazy_stack(self, names: Sequence[str], chunks: Chunks) -> _Stack:
         """Return the samples as a Dask array; only the first file is read now, others are compared with it later."""
@@ -265,7 +244,7 @@ class _Files:
         notes = [f"the affine is that of {names[0]}; files in another orientation are turned to its when they are read"]
         read = partial(there.read_alike, names[0], first.shape, first.dtype, affine)
         data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
-        return _Stack(data, affine, [] if affine is None or len(names) == 1 else notes)
+        return data, affine, [] if affine is None or len(names) == 1 else notes
 
     def read_alike(
         self, first: str, shape: tuple[int, ...], dtype: np.dtype[Any], affine: Array | None, names: Sequence[str]

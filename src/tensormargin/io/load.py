@@ -227,9 +227,6 @@ def load_samples(
     return found
 
 
-# ---- one or several files, anew or like others ----
-
-
 def _several_files(path: Any, allow_external: bool) -> Sequence[str | Path] | None:
     """Return several files with samples each: as given, or in a folder; None for everything else."""
     if not isinstance(path, str | Path):
@@ -382,9 +379,6 @@ def _read(path: Path, request: Request) -> SampleSet:
         f"{path}: unknown kind of file {path.suffix!r}; give a folder with one subfolder per class, a table (.csv, "
         f".tsv) of paths and labels, a 4-D NIfTI file or one of {container_endings()}, {recording_endings()}"
     )
-
-
-# ---- what is added to the samples of a file ----
 
 
 def _sampling(path: Path, found: SampleSet, window: Window) -> dict[str, Any]:
