@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from .limits import check_text as check_text, missing_chunks as missing_chunks, on_admission as on_admission
     from .limits import parsed_bytes as parsed_bytes
     from .limits import parsing as parsing, require_package as require_package, shape_of_part as shape_of_part
-    from .metadata import Metadata as Metadata, NEEDS as NEEDS, NO_METADATA as NO_METADATA
-    from .metadata import check_needs as check_needs, checked_confounds as checked_confounds, names_of as names_of
+    from .validation import Metadata as Metadata, NEEDS as NEEDS, NO_METADATA as NO_METADATA
+    from .validation import check_needs as check_needs, checked_confounds as checked_confounds, names_of as names_of
     from .notebooks import FactsMixin as FactsMixin, facts_table as facts_table, map_picture as map_picture
     from .notebooks import rows_table as rows_table
     from .sample_summaries import Summary as Summary, joined_summaries as joined_summaries

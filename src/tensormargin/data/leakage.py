@@ -15,9 +15,8 @@ import numpy as np
 
 from ..runtime import Array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
-from .metadata import Metadata, names_of
 from .sample_summaries import digest, survey
-from .validation import checked_groups, chunked_along_samples
+from .validation import Metadata, checked_groups, chunked_along_samples, names_of
 from .views import COVARIATES, Views, views_or_array, views_or_samples
 
 _PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them

@@ -16,7 +16,7 @@ from ..runtime import Array, listed
 from .images import stacked_samples
 from .labels import ENTITIES, LABELS, choose_entry, confounds_in, describe, entity, from_text
 from .options import BIDS, Request
-from .readers.files import NIFTI
+from .readers.entries import NIFTI
 from .samples import SampleSet
 from .tables import Table, is_missing, read_table
 from .volumes import nifti_shape, read_runs

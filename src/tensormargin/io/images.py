@@ -32,7 +32,7 @@ from .checksums import check_sha256
 from .labels import PATHS, choose_columns, choose_entry, describe, from_text
 from .lazy import chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
 from .options import FILE_TABLE, FOLDER, ONE_FILE, Chunks, Request
-from .readers.files import IMAGE_WORDS, NIFTI, NIFTI_WORDS
+from .readers.entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 from .readers.process import ParserFailedError, call
 from .samples import SampleSet
 from .tables import read_table
@@ -349,10 +349,10 @@ def _read_first(folder: Path, names: Sequence[str], rules: FileRules) -> list[_R
     if any(file_words(name) == "NIfTI volumes" for name in native):
         require_package(folder / native[0], "nibabel", "neuro", "a NIfTI file")
     try:
-        return list(zip(*call(".files.read_some", folder, native, rules), strict=True))
+        return list(zip(*call(".pictures.read_some", folder, native, rules), strict=True))
     except ParserFailedError:  # find the file that the parser fails on
         found: list[_Read] = []
         for name in native:
             with parsing(folder / name, *(NIFTI_WORDS if file_words(name) == "NIfTI volumes" else IMAGE_WORDS)):
-                found += zip(*call(".files.read_some", folder, [name], rules), strict=True)
+                found += zip(*call(".pictures.read_some", folder, [name], rules), strict=True)
         return found

@@ -41,8 +41,8 @@ from .options import (
     loading_facts,
     remembered_axes,
 )
+from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
-from .readers.files import NIFTI
 from .recordings import is_recording, load_recording, recording_endings
 from .samples import IN_TIME, SampleSet
 from .tables import is_table, read_table

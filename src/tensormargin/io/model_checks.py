@@ -107,11 +107,11 @@ def _check_numbers(estimator: Any, name: str, value: Any) -> None:
 
 def _check_classifier(classifier: Any) -> None:
     """Raise ValueError if classes, weights and intercepts of a fitted classifier do not belong together."""
-    classes, shape = classifier.classes_, classifier.sample_shape_
-    _check_classes(classifier, classes)
+    shape = classifier.sample_shape_
+    _check_classes(classifier)
     if classifier.multi_class_ not in ("ovo", "ovr"):
         raise ValueError(f"{_where(classifier, 'multi_class_')} must be 'ovo' or 'ovr'")
-    n_problems = len(problem_classes(classes, classifier.multi_class_))
+    n_problems = len(problem_classes(classifier.classes_, classifier.multi_class_))
     shapes = shape if isinstance(shape, dict) else {None: shape}
     for view, own in shapes.items():
         coef, weight = classifier.coef_, classifier.weight_
@@ -125,8 +125,8 @@ def _check_classifier(classifier: Any) -> None:
     _check_calibration(classifier, n_problems)
 
 
-def _check_classes(classifier: Any, classes: Any) -> None:
-    where = _where(classifier, "classes_")
+def _check_classes(classifier: Any) -> None:
+    classes, where = classifier.classes_, _where(classifier, "classes_")
     if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
         raise ValueError(f"{where} must be a vector of two labels or more, got {_kind(classes)}")
     if len(set(classes.tolist())) < len(classes) or (classes.dtype != object and np.any(classes[1:] <= classes[:-1])):
@@ -142,7 +142,7 @@ def _check_weights(classifier: Any, weights: Any, coef: Array) -> None:
         form = next((form for form in FORMATS.values() if form.wrote(one)), None)
         if form is None:
             raise ValueError(f"{_where(classifier, 'weight_')} must be tensors, got {_kind(one)}")
-        _check_numbers(classifier, "weight_", list(_arrays(one)))
+        _check_numbers(classifier, "weight_", _arrays(one))
         try:
             weight = form.from_tensorly(one, dense.shape)
             room = _SAME * float(np.abs(dense).max(initial=0.0)) + float(np.finfo(np.float32).tiny)
@@ -154,14 +154,11 @@ def _check_weights(classifier: Any, weights: Any, coef: Array) -> None:
             raise ValueError(f"{_where(classifier, 'weight_')} and coef_ must be the same tensors, but differ")
 
 
-def _arrays(part: Any) -> Iterator[Array]:
-    """Yield the arrays in a tensor of TensorLy."""
-    if isinstance(part, np.ndarray):
-        yield part
-        return
-    for one in part if isinstance(part, list | tuple) else vars(part).values():
-        if isinstance(one, np.ndarray | list | tuple):
-            yield from _arrays(one)
+def _arrays(part: Any) -> list[Array]:
+    """Return the arrays in a tensor of TensorLy."""
+    inner = part if isinstance(part, list | tuple) else [] if isinstance(part, np.ndarray) else vars(part).values()
+    found = [one for own in inner if isinstance(own, np.ndarray | list | tuple) for one in _arrays(own)]
+    return [part] if isinstance(part, np.ndarray) else found
 
 
 def _check_calibration(model: Any, n_problems: int | None = None) -> None:

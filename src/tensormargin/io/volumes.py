@@ -30,7 +30,7 @@ from .events import choose_events, mean_volumes, needs_table, read_events
 from .labels import choose_columns, describe
 from .lazy import READ_WHOLE, along, chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
 from .options import VOLUMES, Request
-from .readers.files import NIFTI, NIFTI_WORDS
+from .readers.entries import NIFTI, NIFTI_WORDS
 from .readers.process import call
 from .samples import LABELS_FROM, SampleSet
 
@@ -45,7 +45,7 @@ def load_volumes(path: Path, request: Request) -> SampleSet:
             raise BadFileError(
                 f"{path}: a NIfTI file has no labels; {LABELS_FROM}, or a table of events as events=... (--events)"
             )
-    in_one, n_bytes = _must_be_read_whole(path), path.stat().st_size
+    in_one, n_bytes = path.name.lower().endswith(".gz"), path.stat().st_size
     stays = stays_in_files(path, request.lazy.lazy, n_bytes, not in_one)
     volumes, affine = read_volumes(path, request, stays)
     if volumes.ndim != 4:
@@ -124,7 +124,7 @@ def read_volumes(path: Path, request: Request, stays: bool) -> tuple[Any, Array]
         return read_nifti(path, request.rules)
     shape, affine, _ = _from_nifti(path, "read_header", request.rules)
     read = partial(_read_rows, path.resolve(), len(shape), request.rules, request.layout.missing)
-    dtype, last, whole = np.dtype(np.float32), len(shape) - 1, _must_be_read_whole(path)
+    dtype, last, whole = np.dtype(np.float32), len(shape) - 1, path.name.lower().endswith(".gz")
     per = samples_per_chunk(chunks_for(request.lazy), dtype.itemsize * prod(shape[:-1]))
     return lazily(read, np.arange(shape[-1]), shape, dtype, per, last, whole), affine
 
@@ -148,30 +148,20 @@ def turned_note(turned: Sequence[str], first: str) -> str:
     return f"{listed(turned, 4)} {has} another orientation than {first}, and {was} turned to its"
 
 
-def read_nifti(path: Path, rules: FileRules) -> tuple[Array, Array]:
-    """Return the values of a NIfTI file (float32, scaled according to its header) and its affine."""
-    return _read_part(path, (), rules)
-
-
 def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
     """Return the shape of a NIfTI file, without axes of length 1 after the third."""
     shape = _from_nifti(path, "read_header", rules)[0]
     return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
 
 
-def _must_be_read_whole(path: Path) -> bool:
-    """Return whether the volumes of a NIfTI file cannot be read one by one."""
-    return path.name.lower().endswith(".gz")
-
-
 def _read_rows(path: Path, order: int, rules: FileRules, missing: Missing, rows: Array) -> Array:
-    volumes, _ = _read_part(path, along(order - 1, order, rows), rules)
+    volumes, _ = read_nifti(path, rules, along(order - 1, order, rows))
     check_samples(path, np.moveaxis(volumes, -1, 0), "the array of samples", missing, first=int(rows[0]))
     return volumes
 
 
-def _read_part(path: Path, where: tuple[slice, ...], rules: FileRules) -> tuple[Array, Array]:
-    """Return values of a NIfTI file as float32, and its affine."""
+def read_nifti(path: Path, rules: FileRules, where: tuple[slice, ...] = ()) -> tuple[Array, Array]:
+    """Return the values of a NIfTI file (float32, scaled according to its header) or a part of them, and its affine."""
     found, affine = _from_nifti(path, "find_volume", where, rules)
     if not isinstance(found, np.ndarray):
         with parsing(path, *NIFTI_WORDS):

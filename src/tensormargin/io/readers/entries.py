@@ -13,6 +13,9 @@ from ...runtime import quoted
 _LONGEST_TEXT = 200  # characters of a name or a unit
 RATES = ("sfreq", "fs", "srate", "fsample", "sampling_rate", "sample_rate", "samplingrate", "sampling_frequency")
 """Names of arrays and attributes that hold a sampling frequency, in lower case."""
+NIFTI = (".nii", ".nii.gz")
+NIFTI_WORDS = ("a NIfTI file", "export it again")
+IMAGE_WORDS = ("an image that can be read", "save it again as PNG, JPEG or TIFF")
 NUMBERS, READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the same with complex numbers and text
 
 

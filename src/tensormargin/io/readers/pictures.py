@@ -1,10 +1,10 @@
-"""Images (PNG, JPEG, TIFF), and GeoTIFF scenes. Runs in the reader process."""
+"""Files of one sample each, many at a time: images (PNG, JPEG, TIFF); and scenes. Runs in the reader process."""
 
 from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,51 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ...data import MOST_PAGES, BadFileError, FileRules
+from ...data import MOST_PAGES, BadFileError, FileRules, check_regular, parsing
 from ...runtime import Array, quoted
+from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 
 Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
 
+_BATCH_BYTES = 2**25
 _MOST_BANDS = 100_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _TIFFS = {b"II*\0": ("<", 4), b"MM\0*": (">", 4), b"II+\0": ("<", 8), b"MM\0+": (">", 8)}
 """Byte order and bytes per offset, by the first bytes."""
 OPAQUE, TRANSPARENT = "opaque", "transparent"
 """What became of transparency: it was the same everywhere and dropped, or the image was put on white."""
+
+
+def read_some(
+    folder: Path, names: Sequence[str], rules: FileRules
+) -> tuple[Array | list[Array], list[Array | None], list[str | None]]:
+    """Return a batch of the first of these files, in one array if possible, affines, and remarks on transparency."""
+    samples: list[Array] = []
+    affines: list[Array | None] = []
+    remarks: list[str | None] = []
+    n_bytes = 0
+    for name in names:
+        sample, affine, remark = _read_one(folder / name, rules)
+        samples.append(sample)
+        affines.append(affine)
+        remarks.append(remark)
+        n_bytes += sample.nbytes
+        if n_bytes >= _BATCH_BYTES:
+            break
+    alike = len({(sample.shape, sample.dtype) for sample in samples}) == 1 and len(samples) > 1
+    return np.stack(samples) if alike else samples, affines, remarks
+
+
+def _read_one(path: Path, rules: FileRules) -> tuple[Array, Array | None, str | None]:
+    check_regular(path)
+    if path.name.lower().endswith(NIFTI):
+        from .volumes import read_volume
+
+        with parsing(path, *NIFTI_WORDS):
+            return (*read_volume(path, (), rules), None)
+    with parsing(path, *IMAGE_WORDS):
+        pixels, remark = read_image(path, rules)
+        return pixels, None, remark
 
 
 def read_image(path: Path, rules: FileRules) -> tuple[Array, str | None]:
