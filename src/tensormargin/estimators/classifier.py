@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,6 +30,7 @@ from .mixins import AccuracyMixin, NotebookMixin
 from .probabilities import WithProbabilities, calibrate_on_folds
 
 
+@dataclass(eq=False, repr=False)
 class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
 
@@ -159,6 +161,27 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     1
     """
 
+    decomposition: str | dict[str, str] = "tucker"
+    rank: int | tuple[int, ...] | dict[str, Any] | None = None
+    lam: float = 1.0
+    mu1: float = 1.0
+    mu2: float = 1.0
+    scale_free: bool = True
+    fit_intercept: bool = True
+    init: str = "mean"
+    n_init: int = 1
+    tol: float = 1e-3
+    max_iter: int = 100
+    class_weight: dict[Any, float] | str | None = None
+    multi_class: str = "ovo"
+    probability: bool = False
+    view_scale: str | dict[str, Any] = "equal"
+    n_jobs: int | None = None
+    solver: str = "auto"
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "decomposition": [StrOptions(FORMATS.keys()), dict],
         "rank": [Interval(Integral, 1, None, closed="left"), tuple, list, dict, None],
@@ -181,50 +204,6 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        decomposition: str | dict[str, str] = "tucker",
-        rank: int | tuple[int, ...] | dict[str, Any] | None = None,
-        lam: float = 1.0,
-        mu1: float = 1.0,
-        mu2: float = 1.0,
-        scale_free: bool = True,
-        fit_intercept: bool = True,
-        init: str = "mean",
-        n_init: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        class_weight: dict[Any, float] | str | None = None,
-        multi_class: str = "ovo",
-        probability: bool = False,
-        view_scale: str | dict[str, Any] = "equal",
-        n_jobs: int | None = None,
-        solver: str = "auto",
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.decomposition = decomposition
-        self.rank = rank
-        self.lam = lam
-        self.mu1 = mu1
-        self.mu2 = mu2
-        self.scale_free = scale_free
-        self.fit_intercept = fit_intercept
-        self.init = init
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.probability = probability
-        self.view_scale = view_scale
-        self.n_jobs = n_jobs
-        self.solver = solver
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

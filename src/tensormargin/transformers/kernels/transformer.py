@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from numbers import Integral, Real
@@ -36,6 +37,7 @@ KERNELS: Mapping[str, type[Kernel]] = {
 """The kernels by name."""
 
 
+@dataclass(eq=False, repr=False)
 class TensorKernel(KeepsTensors):
     """Features of a kernel of tensors: vectors whose inner products are the kernel's values.
 
@@ -107,8 +109,16 @@ class TensorKernel(KeepsTensors):
     (30, 8)
     """
 
-    root_: Any
-    projection_: Any
+    kernel: str | Callable[[Array, Array], Any] = "rbf"
+    gamma: float | str = "scale"
+    n_components: int | None = None
+    rank: int = 2
+    method: str = "auto"
+    landmarks: str = "k-means++"
+    n_landmarks: int | None = None
+    gamma_factor: float = 1.0
+    tol: float = 1e-10
+    random_state: int | np.random.RandomState | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(KERNELS)), callable],
@@ -125,30 +135,6 @@ class TensorKernel(KeepsTensors):
 
     _keeps_modes: ClassVar[bool] = False
     makes_features = True
-
-    def __init__(
-        self,
-        kernel: str | Callable[[Array, Array], Any] = "rbf",
-        gamma: float | str = "scale",
-        n_components: int | None = None,
-        rank: int = 2,
-        method: str = "auto",
-        landmarks: str = "k-means++",
-        n_landmarks: int | None = None,
-        gamma_factor: float = 1.0,
-        tol: float = 1e-10,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.rank = rank
-        self.method = method
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.gamma_factor = gamma_factor
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Self:
         """Choose the pivots or landmarks; all arguments but X are ignored."""
@@ -175,7 +161,9 @@ class TensorKernel(KeepsTensors):
     def _learn_exactly(self, X: Any) -> None:
         kernel, rows = self._represented(X, np.arange(X.shape[0]))
         root, features, residuals = low_rank.pivoted_cholesky(kernel, rows, self.tol, self.n_components or X.shape[0])
-        self.pivots_, self.root_, self.projection_ = root.pivots, root.lower, None
+        self.pivots_ = root.pivots
+        self.root_: Any = root.lower
+        self.projection_: Any = None
         self.landmarks_, self.n_components_ = kernel.landmarks(rows, root.pivots), features.shape[1]
         self.approximation_error_ = float(residuals.sum() / kernel.diagonal(rows).sum())
         self._features = like(features, X, floating(X))

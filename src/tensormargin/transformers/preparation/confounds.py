@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,6 +34,7 @@ class UnseenCategoryWarning(UserWarning):
     """
 
 
+@dataclass(eq=False, repr=False)
 class Deconfound(KeepsTensors):
     """Remove from every entry what confounds (age, site, motion) explain linearly in the training samples.
 
@@ -81,21 +83,15 @@ class Deconfound(KeepsTensors):
     True
     """
 
+    confounds: str | Sequence[str | int] | None = None
+    categorical: str | Sequence[str | int] = ()
+    unseen: str = "mean"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "confounds": [str, "array-like", None],
         "categorical": [str, "array-like"],
         "unseen": [StrOptions({"mean", "error"})],
     }
-
-    def __init__(
-        self,
-        confounds: str | Sequence[str | int] | None = None,
-        categorical: str | Sequence[str | int] = (),
-        unseen: str = "mean",
-    ) -> None:
-        self.confounds = confounds
-        self.categorical = categorical
-        self.unseen = unseen
 
     @property
     def needed_metadata(self) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
@@ -73,6 +74,7 @@ def apply_matrices(array: Any, matrices: Sequence[Any], axes: int | Sequence[int
     return in_order(changed)
 
 
+@dataclass(eq=False, repr=False)
 class Resize(KeepsTensors):
     """Resize samples mode by mode, by linear interpolation, or averaging if a mode shrinks.
 
@@ -89,8 +91,7 @@ class Resize(KeepsTensors):
     (5, 14, 14)
     """
 
-    def __init__(self, shape: tuple[int, ...] = (32, 32)) -> None:
-        self.shape = shape
+    shape: tuple[int, ...] = (32, 32)
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         check_sizes(self.shape)
@@ -115,6 +116,7 @@ class Resize(KeepsTensors):
         return f"samples were resized to {format_shape(self.shape)}"
 
 
+@dataclass(eq=False, repr=False)
 class EqualLength(KeepsTensors):
     """Give samples of different lengths one length, by resampling or by padding.
 
@@ -160,16 +162,13 @@ class EqualLength(KeepsTensors):
     array([[1., 2., 2.]])
     """
 
+    length: int | None = None
+    method: str = "resample"
+    value: float = 0.0
+    mode: int | str = -1
+
     _takes_ragged: ClassVar[bool] = True
     _takes_nan: ClassVar[bool] = True
-
-    def __init__(
-        self, length: int | None = None, method: str = "resample", value: float = 0.0, mode: int | str = -1
-    ) -> None:
-        self.length = length
-        self.method = method
-        self.value = value
-        self.mode = mode
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._check_parameters()

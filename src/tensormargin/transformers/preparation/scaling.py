@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +16,7 @@ from ._base import CanBeUndone, needed_groups, wrong_mode
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
 
+@dataclass(eq=False, repr=False)
 class TensorScaler(CanBeUndone):
     """Subtract means and divide by standard deviations, learned from the training samples.
 
@@ -46,19 +48,12 @@ class TensorScaler(CanBeUndone):
     (6, 1)
     """
 
-    _mode_parameters: ClassVar[tuple[str, ...]] = ("per",)
+    per: str | int | tuple[int | str, ...] = "entry"
+    with_mean: bool = True
+    with_std: bool = True
+    by_group: bool = False
 
-    def __init__(
-        self,
-        per: str | int | tuple[int | str, ...] = "entry",
-        with_mean: bool = True,
-        with_std: bool = True,
-        by_group: bool = False,
-    ) -> None:
-        self.per = per
-        self.with_mean = with_mean
-        self.with_std = with_std
-        self.by_group = by_group
+    _mode_parameters: ClassVar[tuple[str, ...]] = ("per",)
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         axes = self._averaged_axes(X.ndim - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, prod
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ from .scaling import TensorScaler
 RULES = ("varying", "bright")
 
 
+@dataclass(eq=False, repr=False)
 class Tensorize(CanBeUndone):
     """Reshape samples, e.g. from 28x28 to 7x4x7x4.
 
@@ -47,10 +49,9 @@ class Tensorize(CanBeUndone):
     (5, 7, 4, 7, 4)
     """
 
-    _keeps_modes: ClassVar[bool] = False
+    shape: tuple[int, ...] = (-1,)
 
-    def __init__(self, shape: tuple[int, ...] = (-1,)) -> None:
-        self.shape = shape
+    _keeps_modes: ClassVar[bool] = False
 
     def _axes_out(self, axes: Axes) -> Axes:
         same = self.sample_shape_in_ == self.sample_shape_out_
@@ -83,6 +84,7 @@ class Tensorize(CanBeUndone):
         return f"samples were folded to {format_shape(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
+@dataclass(eq=False, repr=False)
 class MoveMode(CanBeUndone):
     """Move one mode to the end, e.g. from time x channels to channels x time, as representations of series need it.
 
@@ -99,10 +101,9 @@ class MoveMode(CanBeUndone):
     (5, 8, 200)
     """
 
-    _keeps_modes: ClassVar[bool] = False
+    mode: int | str = 0
 
-    def __init__(self, mode: int | str = 0) -> None:
-        self.mode = mode
+    _keeps_modes: ClassVar[bool] = False
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._from = self._mode(self.mode, len(X.shape) - 1)
@@ -163,6 +164,7 @@ class SetsToZero(KeepsTensors):
         return self._change(as_array(weight))
 
 
+@dataclass(eq=False, repr=False)
 class Mask(_HasMask, SetsToZero):
     """Set entries outside a mask to zero.
 
@@ -190,8 +192,7 @@ class Mask(_HasMask, SetsToZero):
     (True, True)
     """
 
-    def __init__(self, mask: str | Any = "varying") -> None:
-        self.mask = mask
+    mask: str | Any = "varying"
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self.mask_ = like(_found_mask(X, self.mask), X)
@@ -207,6 +208,7 @@ class Mask(_HasMask, SetsToZero):
         return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._format_mask()[2:]
 
 
+@dataclass(eq=False, repr=False)
 class AnovaMask(LearnsFromLabels, SetsToZero):
     """Set all entries to zero but those whose means differ most between the classes.
 
@@ -234,8 +236,7 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
     np.True_
     """
 
-    def __init__(self, share: float = 0.2) -> None:
-        self.share = share
+    share: float = 0.2
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_number(self.share, "share", 0.0)
@@ -261,6 +262,7 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         )
 
 
+@dataclass(eq=False, repr=False)
 class Crop(_HasMask, CanBeUndone):
     """Crop samples to the bounding box of a mask.
 
@@ -287,9 +289,8 @@ class Crop(_HasMask, CanBeUndone):
     (6, 6, 5)
     """
 
-    def __init__(self, mask: str | Any = "varying", margin: int = 0) -> None:
-        self.mask = mask
-        self.margin = margin
+    mask: str | Any = "varying"
+    margin: int = 0
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         if self.margin < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class Band(NamedTuple):
         return f"{self.name} ({self.low:g} to {self.high:g} Hz)"
 
 
+@dataclass(eq=False, repr=False)
 class BandPower(Representation):
     """Replace time by the (logarithm of the) power in frequency bands: channel x frequency (x time).
 
@@ -89,25 +91,13 @@ class BandPower(Representation):
     (20, 6, 8, 4)
     """
 
-    bands_: list[tuple[str, float, float]]
-
-    def __init__(
-        self,
-        bands: Any = 16,
-        sfreq: float | None = None,
-        mode: int | str = -1,
-        method: str = "welch",
-        segment: int | None = None,
-        n_windows: int = 1,
-        log: bool = True,
-    ) -> None:
-        self.bands = bands
-        self.sfreq = sfreq
-        self.mode = mode
-        self.method = method
-        self.segment = segment
-        self.n_windows = n_windows
-        self.log = log
+    bands: Any = 16
+    sfreq: float | None = None
+    mode: int | str = -1
+    method: str = "welch"
+    segment: int | None = None
+    n_windows: int = 1
+    log: bool = True
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         mode = self._mode(self.mode, X.ndim - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -19,6 +20,7 @@ _GOLDEN = (np.sqrt(5) + 1) / 2
 _LOOKED_AT = 256  # training samples whose convolutions give the biases
 
 
+@dataclass(eq=False, repr=False)
 class Convolutions(Representation):
     """Replace time by how often convolutions exceed thresholds: (channel x) kernel x dilation x threshold.
 
@@ -66,25 +68,15 @@ class Convolutions(Representation):
     (10, 6, 84, 9, 1)
     """
 
-    makes_features = True
+    n_features: int = 10_000
+    channels: str | int = "combine"
+    kernels: str = "fixed"
+    n_dilations: int = 16
+    mode: int | str = -1
+    random_state: int | np.random.RandomState | None = 0
+    vectorize: bool = False
 
-    def __init__(
-        self,
-        n_features: int = 10_000,
-        channels: str | int = "combine",
-        kernels: str = "fixed",
-        n_dilations: int = 16,
-        mode: int | str = -1,
-        random_state: int | np.random.RandomState | None = 0,
-        vectorize: bool = False,
-    ) -> None:
-        self.n_features = n_features
-        self.channels = channels
-        self.kernels = kernels
-        self.n_dilations = n_dilations
-        self.mode = mode
-        self.random_state = random_state
-        self.vectorize = vectorize
+    makes_features = True
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         mode = self._mode(self.mode, X.ndim - 1)

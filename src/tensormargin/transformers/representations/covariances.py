@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import isqrt
 from numbers import Real
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ _MOST_STEPS, _CLOSE = 50, 1e-10
 RULES = ("ledoit-wolf", "oas")
 
 
+@dataclass(eq=False, repr=False)
 class Covariances(Representation):
     """Replace samples by the covariance of their channels: channel x channel (x band).
 
@@ -72,27 +74,16 @@ class Covariances(Representation):
     (20, 6, 6, 2)
     """
 
+    mode: int | str = 0
+    metric: str = "log"
+    shrinkage: str | float = "oas"
+    bands: Any = None
+    sfreq: float | None = None
+    time: int | str = -1
+    vectorize: bool = False
+
     _mode_parameters: ClassVar[tuple[str, ...]] = ("mode", "time")
     makes_features = True
-    reference_: Array | None
-
-    def __init__(
-        self,
-        mode: int | str = 0,
-        metric: str = "log",
-        shrinkage: str | float = "oas",
-        bands: Any = None,
-        sfreq: float | None = None,
-        time: int | str = -1,
-        vectorize: bool = False,
-    ) -> None:
-        self.mode = mode
-        self.metric = metric
-        self.shrinkage = shrinkage
-        self.bands = bands
-        self.sfreq = sfreq
-        self.time = time
-        self.vectorize = vectorize
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.metric, "metric", ("log", "tangent", "none"))
@@ -219,6 +210,7 @@ def _positive(matrices: FloatArray, floor: float) -> FloatArray:
     return of_eigenvalues(matrices, lambda values: np.maximum(values, floor))
 
 
+@dataclass(eq=False, repr=False)
 class Connectome(Representation):
     """Turn correlations between regions into symmetric matrices of Fisher's z.
 
@@ -258,13 +250,10 @@ class Connectome(Representation):
     (20, 6, 6)
     """
 
-    def __init__(
-        self, source: str = "matrix", fisher: bool = True, vectorize: bool = False, tangent: bool = False
-    ) -> None:
-        self.source = source
-        self.fisher = fisher
-        self.vectorize = vectorize
-        self.tangent = tangent
+    source: str = "matrix"
+    fisher: bool = True
+    vectorize: bool = False
+    tangent: bool = False
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.source, "source", ("matrix", "series", "triangle"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..preparation._passes import added, by_chunk, chunked, floating, mapped, pa
 from .mode_maps import MapsModes
 
 
+@dataclass(eq=False, repr=False)
 class Detrend(MapsModes):
     """Remove polynomial drifts from each run of samples, or from each sample along a mode.
 
@@ -41,11 +43,10 @@ class Detrend(MapsModes):
     True
     """
 
-    _mixes_entries = False
+    degree: int = 1
+    mode: int | str | tuple[int | str, ...] | None = None
 
-    def __init__(self, degree: int = 1, mode: int | str | tuple[int | str, ...] | None = None) -> None:
-        self.degree = degree
-        self.mode = mode
+    _mixes_entries = False
 
     @property
     def needed_metadata(self) -> set[str]:

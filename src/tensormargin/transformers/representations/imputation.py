@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +16,7 @@ from ..preparation._passes import added, floating, mapped, reduced
 from .base import Representation, as_double
 
 
+@dataclass(eq=False, repr=False)
 class Impute(Representation):
     """Fill in missing entries (NaN), and say which they were.
 
@@ -64,27 +66,15 @@ class Impute(Representation):
       missing  1 x 3, float64
     """
 
+    method: str = "mean"
+    mode: int | str = -1
+    rank: int = 3
+    mask: bool = False
+    max_iter: int = 100
+    tol: float = 1e-4
+
     _takes_nan: ClassVar[bool] = True
     _keeps_modes: ClassVar[bool] = True
-    mean_: Array
-    components_: Array | None
-    noise_: float | None
-
-    def __init__(
-        self,
-        method: str = "mean",
-        mode: int | str = -1,
-        rank: int = 3,
-        mask: bool = False,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-    ) -> None:
-        self.method = method
-        self.mode = mode
-        self.rank = rank
-        self.mask = mask
-        self.max_iter = max_iter
-        self.tol = tol
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         checked_choice(self.method, "method", ("mean", "interpolate", "low-rank"))
@@ -96,7 +86,8 @@ class Impute(Representation):
         numbers, sums = reduced(X, _known_sums, added)
         overall = sums.sum() / max(numbers.sum(), 1)
         mean = np.where(numbers > 0, sums / np.maximum(numbers, 1), overall)
-        self.components_ = self.noise_ = None
+        self.components_: Any = None
+        self.noise_: float | None = None
         self.n_iter_ = 1
         if self.method == "low-rank":
             mean = self._fit_components(X, mean, min(rank, prod(shape)))

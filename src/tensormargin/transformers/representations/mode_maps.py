@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -71,6 +72,7 @@ class MapsModes(KeepsTensors):
         return Axis("component", "", np.arange(1.0, len(matrix) + 1)) if self._mixes_entries else axis
 
 
+@dataclass(eq=False, repr=False)
 class ModeMap(MapsModes):
     """Multiply samples by a given matrix along a mode.
 
@@ -97,9 +99,8 @@ class ModeMap(MapsModes):
     True
     """
 
-    def __init__(self, matrix: Any = ((1.0,),), mode: int | str = -1) -> None:
-        self.matrix = matrix
-        self.mode = mode
+    matrix: Any = ((1.0,),)
+    mode: int | str = -1
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         matrix = to_host(as_array(self.matrix))
@@ -120,6 +121,7 @@ class ModeMap(MapsModes):
         return f"samples were multiplied by a given matrix along {self._along()}"
 
 
+@dataclass(eq=False, repr=False)
 class Smooth(MapsModes):
     """Smooth samples along modes, such as time, wavelength or space.
 
@@ -153,17 +155,11 @@ class Smooth(MapsModes):
     True
     """
 
-    _mixes_entries = False
+    width: float | tuple[float, ...] = 1.0
+    mode: int | str | tuple[int | str, ...] = -1
+    method: str = "gaussian"
 
-    def __init__(
-        self,
-        width: float | tuple[float, ...] = 1.0,
-        mode: int | str | tuple[int | str, ...] = -1,
-        method: str = "gaussian",
-    ) -> None:
-        self.width = width
-        self.mode = mode
-        self.method = method
+    _mixes_entries = False
 
     def _matrices(self, X: Any, modes: tuple[int, ...]) -> list[Array]:
         checked_choice(self.method, "method", ("gaussian", "laplacian"))
@@ -198,6 +194,7 @@ def _laplacian(size: int, width: float) -> FloatArray:
     return (cosines.T / np.sqrt(1.0 + width**2 * eigenvalues)) @ cosines
 
 
+@dataclass(eq=False, repr=False)
 class Differences(MapsModes):
     """Take differences of neighbouring entries along a mode, which removes levels and (in second order) drifts.
 
@@ -220,9 +217,8 @@ class Differences(MapsModes):
     (5, 6, 99)
     """
 
-    def __init__(self, order: int = 1, mode: int | str = -1) -> None:
-        self.order = order
-        self.mode = mode
+    order: int = 1
+    mode: int | str = -1
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         order = checked_count(self.order, "order", 1, size - 1, f", as the mode has n_features = {size} entries")
@@ -237,6 +233,7 @@ class Differences(MapsModes):
         return f"samples were replaced by their differences{times} along {self._along()}"
 
 
+@dataclass(eq=False, repr=False)
 class Decimate(MapsModes):
     """Keep every q-th entry along a mode after a low-pass filter, as SciPy's `decimate` does.
 
@@ -261,10 +258,9 @@ class Decimate(MapsModes):
     (5, 6, 25)
     """
 
-    def __init__(self, factor: int = 2, mode: int | str = -1, method: str = "fir") -> None:
-        self.factor = factor
-        self.mode = mode
-        self.method = method
+    factor: int = 2
+    mode: int | str = -1
+    method: str = "fir"
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         from scipy.signal import decimate
@@ -284,6 +280,7 @@ class Decimate(MapsModes):
         return f"samples were decimated along {self._along()} by {self.factor}, after a low-pass filter ({self.method})"
 
 
+@dataclass(eq=False, repr=False)
 class Whiten(MapsModes):
     """Make the entries along a mode, such as channels, uncorrelated and of unit variance over the training samples.
 
@@ -313,12 +310,10 @@ class Whiten(MapsModes):
     True
     """
 
-    _mixes_entries = False  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
-    covariance_: Array
+    mode: int | str = 0
+    shrinkage: str | float = "ledoit-wolf"
 
-    def __init__(self, mode: int | str = 0, shrinkage: str | float = "ledoit-wolf") -> None:
-        self.mode = mode
-        self.shrinkage = shrinkage
+    _mixes_entries = False  # C^(-1/2) is symmetric: of all whitening matrices it leaves channels closest to themselves
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         check_shrinkage(self.shrinkage)
@@ -332,6 +327,7 @@ class Whiten(MapsModes):
         return f"{self._along()} was whitened by its covariance over the training samples (shrinkage {how})"
 
 
+@dataclass(eq=False, repr=False)
 class Project(MapsModes):
     """Project a mode, such as bands or voxels, on a few components: principal ones, a given basis, or an atlas.
 
@@ -365,12 +361,9 @@ class Project(MapsModes):
     (50, 5, 5, 3)
     """
 
-    explained_variance_ratio_: Array | None
-
-    def __init__(self, n_components: int = 10, basis: Any = None, mode: int | str = -1) -> None:
-        self.n_components = n_components
-        self.basis = basis
-        self.mode = mode
+    n_components: int = 10
+    basis: Any = None
+    mode: int | str = -1
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         if self.basis is not None:
@@ -417,6 +410,7 @@ def _given_basis(basis: Any, size: int) -> FloatArray:
     return given.astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class Xdawn(LearnsFromLabels, MapsModes):
     """Spatial filters that enhance the responses evoked in each class (Rivet et al. 2009).
 
@@ -447,9 +441,8 @@ class Xdawn(LearnsFromLabels, MapsModes):
     (50, 4, 100)
     """
 
-    def __init__(self, n_filters: int = 4, mode: int | str = 0) -> None:
-        self.n_filters = n_filters
-        self.mode = mode
+    n_filters: int = 4
+    mode: int | str = 0
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         from scipy.linalg import eigh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...runtime import Array, as_array, to_host
 from ..preparation._base import checked_count
 
 
+@dataclass(eq=False, repr=False)
 class Patches(BaseEstimator):
     """Cut a scene into patches around its pixels, with places as groups, and paint predictions back.
 
@@ -42,9 +44,8 @@ class Patches(BaseEstimator):
     True
     """
 
-    def __init__(self, size: int = 5, tile: int = 8) -> None:
-        self.size = size
-        self.tile = tile
+    size: int = 5
+    tile: int = 8
 
     def cut(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..preparation.scaling import TensorScaler
 from .base import Representation, as_double
 
 
+@dataclass(eq=False, repr=False)
 class Spectra(Representation):
     """Correct spectra for scatter, and take smoothed derivatives.
 
@@ -47,22 +49,13 @@ class Spectra(Representation):
     (20, 5, 5, 200)
     """
 
-    _keeps_modes: ClassVar[bool] = True
-    reference_: Array | None
+    scatter: str | None = "snv"
+    derivative: int = 0
+    window: int | None = None
+    degree: int = 2
+    mode: int | str = -1
 
-    def __init__(
-        self,
-        scatter: str | None = "snv",
-        derivative: int = 0,
-        window: int | None = None,
-        degree: int = 2,
-        mode: int | str = -1,
-    ) -> None:
-        self.scatter = scatter
-        self.derivative = derivative
-        self.window = window
-        self.degree = degree
-        self.mode = mode
+    _keeps_modes: ClassVar[bool] = True
 
     @property
     def maps_after(self) -> bool:
