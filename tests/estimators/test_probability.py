@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_method
 from tensormargin.data import content_ranks
-from tensormargin.estimators.probabilities import _folds
+from tensormargin.estimators.classifier import _folds
 from tensormargin.fitting import calibrate, class_probabilities
 from tensormargin.report import describe_model
 from tensormargin.report.sentences import describe_strengths

@@ -41,7 +41,7 @@ from tensormargin.evaluation.contenders import contender
 from tensormargin.io import SampleSet, read_facts
 from tensormargin.report import model_page, render, statements
 from tensormargin.runtime import to_host
-from tensormargin.transformers.kernels.tensor_kernels import (
+from tensormargin.transformers.kernels.kernels import (
     ComponentKernel,
     Grassmann,
     balanced,

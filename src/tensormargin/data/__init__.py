@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .validation import same_library as same_library, samples_as_fitted as samples_as_fitted
     from .validation import samples_of_any_length as samples_of_any_length, text_or_numbers as text_or_numbers
     from .views import COVARIATES as COVARIATES, Shapes as Shapes, Views as Views, is_views as is_views
+    from .views import errors_name_view as errors_name_view
     from .views import missing_samples as missing_samples, reject_partly_finite as reject_partly_finite
     from .views import reject_without_views as reject_without_views, shape_of as shape_of
     from .views import views_or_array as views_or_array, views_or_samples as views_or_samples

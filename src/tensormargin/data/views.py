@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from contextlib import contextmanager
 from math import prod
 from operator import getitem
 from typing import Any, NoReturn
@@ -168,12 +169,19 @@ class Views:
         return "\n".join([f"Views of {len(self)} samples:", *lines])
 
 
+@contextmanager
+def errors_name_view(name: str) -> Iterator[None]:
+    """Let the messages of errors begin with the view in which they occur."""
+    try:
+        yield
+    except ValueError as error:
+        raise type(error)(*(f"view {name!r}: {text}" for text in error.args)) from error
+
+
 def _one_view(name: str, array: Any) -> Any:
     """Return a view as an array of at least two axes."""
-    try:
+    with errors_name_view(name):
         found = as_array(as_samples(array))
-    except ValueError as error:
-        raise ValueError(f"view {name!r}: {error}") from error
     if len(found.shape) == 0 or (not is_foreign(found) and found.dtype.kind not in "biuf"):
         what = "a single value" if len(found.shape) == 0 else f"an array of {found.dtype}"
         raise ValueError(f"view {name!r} must be an array of real numbers, one row per sample; got {what}")

@@ -12,6 +12,7 @@ from ..runtime.lazy import lazy_exports
 if TYPE_CHECKING:
     from .binary_fit import SCALE_LAM as SCALE_LAM, SCALE_MU as SCALE_MU
     from .binary_fit import FirstPasses as FirstPasses, FitSpec as FitSpec
+    from .classifier import AccuracyMixin as AccuracyMixin, NotebookMixin as NotebookMixin
     from .classifier import TensorMarginClassifier as TensorMarginClassifier
     from .devices import to_device as to_device
     from .engine import PLACES as PLACES, at_most as at_most, one_blas_thread as one_blas_thread
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from .many_fits import fit_many as fit_many
     from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
     from .methods import make_method as make_method
-    from .mixins import AccuracyMixin as AccuracyMixin, NotebookMixin as NotebookMixin
 
 __all__ = [
     "SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device",

@@ -1,20 +1,25 @@
-"""The classifier, a scikit-learn estimator."""
+"""The classifier, a scikit-learn estimator, and what it has in common with the search."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from types import MethodType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import same_library, samples_as_fitted
+from ..data import content_ranks, map_picture, same_library, samples_as_fitted
 from ..fitting import (
     FORMATS,
     SampleArray,
+    calibrate,
     class_probabilities,
     combine_scores,
     labels_at,
@@ -23,11 +28,61 @@ from ..fitting import (
     problem_classes,
     sample_array,
 )
-from ..runtime import FloatArray, to_host
+from ..runtime import Array, FloatArray, rows_of, to_host
 from .engine import PLACES
-from .fit_steps import fit_training_set, training_set
-from .mixins import AccuracyMixin, NotebookMixin
-from .probabilities import WithProbabilities, calibrate_on_folds
+from .fit_steps import ToFit, TrainingSet, fit_all, fit_training_set, training_set, without_convergence_warnings
+
+_FOLDS = 5  # on which probabilities are calibrated
+
+
+class AccuracyMixin(ClassifierMixin):
+    """Mixin whose ``score`` accepts predictions of any array library; those in a Dask array are computed."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predictions for X."""
+        return self._accuracy_of(self.predict(X), y, sample_weight)
+
+    @staticmethod
+    def _accuracy_of(predicted: Any, y: Any, sample_weight: Any) -> float:
+        weights = None if sample_weight is None else to_host(sample_weight)
+        return float(accuracy_score(to_host(y), to_host(predicted), sample_weight=weights))
+
+
+class NotebookMixin:
+    """Adds the validation score of a search and a small picture of the weight to scikit-learn's HTML."""
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + _shown_below(self)  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += _shown_below(self)
+        return bundle
+
+
+class WithProbabilities:
+    """A method that exists only if ``probability`` is set, like scikit-learn's `available_if`.
+
+    The AttributeError itself has the remedy; that of `available_if` hides it in a chained exception.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, kind: type | None = None) -> Any:
+        """Return the bound method of a classifier with probabilities; raise AttributeError for others."""
+        if classifier is None:
+            return self.method
+        if not classifier.probability:
+            name = type(classifier).__name__
+            raise AttributeError(
+                f"{name} has {self.method.__name__} only with probability=True; set it before fit. For a classifier "
+                "that is fitted already, use sklearn.calibration.CalibratedClassifierCV(FrozenEstimator(clf)) with "
+                "samples held out from the fit; TensorMarginClassifierCV always has probabilities"
+            )
+        return MethodType(self.method, classifier)
 
 
 @dataclass(eq=False, repr=False)
@@ -225,7 +280,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         training = training_set(self, X, y, sample_weight)
         fit_training_set(self, training, y, self.n_jobs)
         if self.probability:
-            calibrate_on_folds(self, training)
+            _calibrate_on_folds(self, training)
         return self
 
     def _validate_params(self) -> None:
@@ -333,3 +388,66 @@ def _parameters_since(state: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a classifier saved by version 0.1, with its parameters converted to this version."""
     lam, factor = state["lam"], _number_before_scale(str(state["lam"]))
     return {**state, "lam": lam if factor is None else factor, "scale_free": factor is not None, "probability": False}
+
+
+def _calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
+    """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples, and ``n_splits_``."""
+    X, weights = training.array.X, training.weights
+    classes, codes = np.unique(training.labels, return_inverse=True)
+    present = np.flatnonzero(weights > 0)  # samples of weight zero are ignored
+    folds = np.full(len(weights), -1)
+    folds[present] = _folds(classes, codes[present], content_ranks(X)[present], classifier.random_state)
+    tests = [np.flatnonzero(folds == fold) for fold in range(folds.max() + 1)]
+    models = [clone(classifier).set_params(probability=False, warm_start=False) for _ in tests]
+    with without_convergence_warnings():  # the fit to all samples has already warned
+        others = (np.setdiff1d(present, test) for test in tests)
+        fit_all([ToFit(one, X, training.labels, own, weights) for one, own in zip(models, others, strict=True)])
+    scores = np.concatenate(
+        [to_host(one.binary_scores(rows_of(X, own))) for one, own in zip(models, tests, strict=True)]
+    )
+    rows = np.concatenate(tests)
+    calibration = calibrate(scores, codes[rows], weights[rows], len(classes), classifier.multi_class)
+    classifier.n_splits_ = len(tests)
+    classifier.calibration_ = training.array.kept(calibration)
+
+
+def _folds(classes: Array, codes: Array, contents: Array, random_state: Any) -> Array:
+    """Return the stratified fold of each sample; -1 for the only sample of a class, which is never held out.
+
+    Copies of a sample share a fold. A weight of two is then the same as two copies, in any order of the samples, and
+    no copy of a held-out sample is in the training set.
+    """
+    rng = check_random_state(random_state)
+    distinct = [np.unique(contents[codes == code]) for code in range(len(classes))]
+    n_folds = min((len(own) for own in distinct if len(own) > 1), default=0)
+    if not n_folds:
+        raise ValueError(
+            f"probability=True needs a class with at least two different samples, to leave one out; {classes.tolist()} "
+            "have one each. Add samples, or set probability=False"
+        )
+    n_folds = min(n_folds, _FOLDS)
+    folds, dealt = np.full(len(codes), -1), 0
+    for code, own in enumerate(distinct):
+        if len(own) > 1:
+            where = codes == code
+            fold_of = (dealt + rng.permutation(len(own))) % n_folds
+            folds[where] = fold_of[np.searchsorted(own, contents[where])]
+            dealt += len(own)
+    return folds
+
+
+def _shown_below(classifier: Any) -> str:
+    """Return the score and the weight of a fitted classifier as HTML; nothing before the fit."""
+    if not classifier.__sklearn_is_fitted__():
+        return ""
+    parts = []
+    score, results = getattr(classifier, "best_score_", None), getattr(classifier, "cv_results_", None)
+    if score is not None and results is not None:
+        chosen = f"the best of {len(results['params'])} models, so this is optimistic on average"
+        parts.append(f"<p>Validation score {score:.3g} ({chosen}; nested_evaluation gives an unbiased one)</p>")
+    negative, positive = classifier.problems_[0]
+    weights = getattr(classifier, "coef_", {})  # none on the samples if a representation is not linear
+    for name, own in (weights if isinstance(weights, Mapping) else {"": weights}).items():
+        what = f"weight of {name}" if name else "weight"
+        parts.append(map_picture(to_host(own[0]), f"{what}: red for {positive}, blue for {negative}"))
+    return "".join(parts)

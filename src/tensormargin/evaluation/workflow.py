@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..data import Checkpoint, Metadata, Views
+from ..data import Checkpoint, Metadata, Views, errors_name_view
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
 from ..io import SampleSet, training_record
@@ -246,11 +246,9 @@ def _check_rank(plan: FitPlan, shape: Any) -> None:
         valid_rank(plan.rank, shape)
         return
     for name, own in shape.items():
-        try:
+        with errors_name_view(name):
             if len(own) > 1:
                 valid_rank(plan.rank, own)
-        except ValueError as error:
-            raise ValueError(f"view {name!r}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,9 @@ def alternate(
     """Minimise Eq. 7 over the blocks of a weight, in turn or together, until it changes by at most ``tol`` (Eq. 15)."""
 
     def small(start: Start) -> SmallSweeps | None:
-        return small_sweeps(samples, problem, start.weight, start.beta, tol)
+        return small_sweeps(samples, problem, start.weight, start.beta, tol) if solver is solve_dual_cd else None
 
-    sweeping = sweeps(start, len(problem), tol, max_iter, report, small if solver is solve_dual_cd else _not_small)
+    sweeping = sweeps(start, len(problem), tol, max_iter, report, small)
     solved: Any = None
     while True:
         try:
@@ -114,17 +114,13 @@ def alternate(
         solved = solve_block(design, request, problem, solver)
 
 
-def _not_small(start: Start) -> SmallSweeps | None:
-    return None
-
-
 def sweeps(
     start: Start,
     n_samples: int,
     tol: float,
     max_iter: int,
     report: Report | None = None,
-    small: Callable[[Start], SmallSweeps | None] = _not_small,
+    small: Callable[[Start], SmallSweeps | None] | None = None,
 ) -> Sweeping:
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
@@ -132,13 +128,15 @@ def sweeps(
     rank, unless that would cost more than the sweeps. Both go on until one is ahead by more than half the last decrease
     of the other. As a generator, the loop lets a caller solve the blocks of many fits together.
     """
-    runs = [_Run(start, n_samples, tol, report, small(start))]
-    if start.raced and _has_rival(n_samples, start.weight):
+    runs = [_Run(start, n_samples, tol, report, small and small(start))]
+    size = prod(start.weight.shape)
+    is_cheap = n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
+    if start.raced and is_cheap and len(start.weight.block_names) > 1:
         relaxed = start.weight.relaxed()
         convex = yield BlockRequest(relaxed, None, runs[0].final_gap, wide=start.weight.wide)
         if np.all(np.isfinite(convex.vector)):
             rival = Start(relaxed.replace(convex.vector), convex.beta)
-            runs.append(_Run(rival, n_samples, tol, report, small(rival)))
+            runs.append(_Run(rival, n_samples, tol, report, small and small(rival)))
     most = tuning.RACED_SWEEPS
     while len(runs) > 1 and most <= max_iter:
         for run in runs:
@@ -169,14 +167,17 @@ class _Run:
     def __init__(
         self, start: Start, n_samples: int, tol: float, report: Report | None, small: SmallSweeps | None
     ) -> None:
-        self._few = _few(n_samples, start.weight)
+        # Samples so few that compiled code fits them, wherever they are stored
+        self._few = n_samples * start.weight.largest_size <= tuning.SMALL_SAMPLES
         self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
         self.final_gap = tuning.GAP_SHARE * tol
         self._tol, self._report, self._small = tol, report, small
         self._rest = tol * (tuning.REST_SHARE_OF_FEW if self._few else tuning.REST_SHARE)
         self._one_block = len(start.weight.block_names) == 1
         self._has_tangent = not self._one_block and start.weight.has_tangent
-        self._from_start = self._has_tangent and _tangent_from_start(n_samples, start.weight)
+        # A pass over the blocks gains less if there are several tensors.
+        most = tuning.SAMPLES_PER_PARAMETER * start.weight.n_tensors**2 * start.weight.n_parameters
+        self._from_start = self._has_tangent and (self._few or n_samples <= most)
         tight = self._one_block or self._from_start
         self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
         self._done: list[Sweep] = []
@@ -219,23 +220,6 @@ class _Run:
         state = self.state
         weight = state.weight if self._small is None else self._small.weight()
         return Fit(weight, state.intercept, state.objective, tuple(self._done), self._converged)
-
-
-def _tangent_from_start(n_samples: int, weight: Weight) -> bool:
-    """Return whether steps in the tangent space are worthwhile from the first sweep on."""
-    most = tuning.SAMPLES_PER_PARAMETER * weight.n_tensors**2 * weight.n_parameters  # a pass gains less with several
-    return _few(n_samples, weight) or n_samples <= most
-
-
-def _has_rival(n_samples: int, weight: Weight) -> bool:
-    """Return whether the convex problem over all tensors is worth its cost, and is not the problem itself."""
-    size = prod(weight.shape)
-    return len(weight.block_names) > 1 and n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
-
-
-def _few(n_samples: int, weight: Weight) -> bool:
-    """Return whether samples are so few that compiled code fits them, wherever they are stored."""
-    return n_samples * weight.largest_size <= tuning.SMALL_SAMPLES
 
 
 def _loosest_gap(start: Start) -> float:

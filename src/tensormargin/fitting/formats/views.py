@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...data import errors_name_view
 from ...runtime import Array, FloatArray, tuning
 from ..contractions import Contraction, Direction, OfView, SideBySide
 from .base import Block, Rank, Tangent, Weight
@@ -68,8 +69,11 @@ class ViewsFormat:
 
     def valid_ranks(self, ranks: Sequence[Rank]) -> Ranks:
         """Return the complete rank of each view."""
-        every = zip(self.names, self.formats, ranks, self.shapes, strict=True)
-        return tuple(_valid_rank(name, form, rank, shape) for name, form, rank, shape in every)
+        found = []
+        for name, form, rank, shape in zip(self.names, self.formats, ranks, self.shapes, strict=True):
+            with errors_name_view(name):
+                found.append(form.valid_rank(rank, shape))
+        return tuple(found)
 
     def draws(self, rank: Any, shape: tuple[int, ...]) -> bool:
         every = zip(self.formats, rank, self.shapes, strict=True)
@@ -84,13 +88,6 @@ class ViewsFormat:
     def _each(self, method: str, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
         every = zip(self.formats, self.split(tensor), rank, strict=True)
         return ViewsWeight.of(self, [getattr(form, method)(part, own, rng) for form, part, own in every])
-
-
-def _valid_rank(name: str, form: type[Weight], rank: Rank, shape: tuple[int, ...]) -> Rank:
-    try:
-        return form.valid_rank(rank, shape)
-    except ValueError as error:
-        raise ValueError(f"view {name!r}: {error}") from error
 
 
 class _Unit:

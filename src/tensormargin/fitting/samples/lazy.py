@@ -215,8 +215,7 @@ class ChunkedDesign(Design):
         return np.concatenate(sums).reshape(-1, width)
 
     def products(self, vector: Array) -> FloatArray:
-        products = self._samples.on_chunks(_products, (1,), np.dtype(np.float64), vector=sent(vector))
-        return _gathered(products).ravel()
+        return self._samples.scores(vector.reshape(1, *self._samples.shape)).ravel()
 
     def gram(self, centre: Array) -> FloatArray:
         """Sum over slabs of columns of all samples on the workers, between which every entry moves once."""
@@ -242,8 +241,7 @@ class ChunkedDesign(Design):
         columns = int(min(width, max(1, most // (n_samples * self.dtype.itemsize))))
         total = np.zeros((n_samples, n_samples))
         for where in slices(slice(0, width), columns):
-            slab = self._samples.on_chunks(_slab, (where.stop - where.start,), self.dtype, columns=where)
-            total += Matrix(_gathered(slab)).gram(centre[where])
+            total += Matrix(_gathered(self._rows()[:, where])).gram(centre[where])
         return total
 
 
@@ -331,16 +329,8 @@ def _differ(samples: MemorySamples, where: slice, reference: Array | float) -> A
     return np.array([[samples.differ(reference)]])
 
 
-def _slab(samples: MemorySamples, where: slice, columns: slice) -> Array:
-    return np.ascontiguousarray(samples.matrix()[:, columns])
-
-
 def _weighted_sum(samples: MemorySamples, where: slice, weights: Array) -> Array:
     return Matrix(samples.matrix()).weighted_sum(weights[where])[None]
-
-
-def _products(samples: MemorySamples, where: slice, vector: Array) -> Array:
-    return Matrix(samples.matrix()).products(vector)[:, None]
 
 
 def _slab_gram(slab: Array, centre: Array, columns: int, block_id: Any = None) -> Array:

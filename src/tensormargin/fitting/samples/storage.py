@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from itertools import count
 from math import prod
 from operator import add
@@ -21,6 +21,7 @@ from ...data import (
     NOT_FINITE,
     Shapes,
     Views,
+    errors_name_view,
     missing_samples,
     reject_not_finite,
     reject_partly_finite,
@@ -242,7 +243,10 @@ class ViewArray(SampleArray):
     @cached_property
     def missing(self) -> dict[str, Array]:
         """The samples that lack each view; raise ValueError if one lacks all of them."""
-        missing = {name: _named(name, partial(missing_samples, array)) for name, array in self.X.items()}
+        missing = {}
+        for name, array in self.X.items():
+            with errors_name_view(name):
+                missing[name] = missing_samples(array)
         reject_without_views(missing, len(self.X))
         return missing
 
@@ -263,7 +267,8 @@ class ViewArray(SampleArray):
         views, signed, squares = [], [], 0.0
         for name, scale in reading.view_scales.items():
             present, own = self._present(name, reading)
-            samples, moments = _named(name, partial(self.arrays[name].read, own))
+            with errors_name_view(name):
+                samples, moments = self.arrays[name].read(own)
             factor = factor_to_unit(moments.mean_square) if scale is None else scale
             share = 1.0 if present is None else float(reading.weights[present].sum())
             views.append(View(samples, factor, present, reading.weights if reading.centred else None))
@@ -358,14 +363,6 @@ def _call(*arrays: Any, names: tuple[str, ...] | None, model: Any, method: str) 
 def factor_to_unit(mean_square: float) -> float:
     """Return the factor that makes a mean squared norm one; for samples that are all equal any will do."""
     return 1.0 / float(np.sqrt(mean_square)) if mean_square > 0 else 1.0
-
-
-def _named(name: str, call: Callable[[], Any]) -> Any:
-    """Return the result of a call; its errors name the view."""
-    try:
-        return call()
-    except ValueError as error:
-        raise type(error)(f"view {name!r}: {error}") from error
 
 
 def sample_array(X: Any) -> SampleArray:

@@ -19,8 +19,7 @@ from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating
 from ..preparation.scaling import TensorScaler
 from . import low_rank
-from .kernels import RBF, Function, Kernel, Linear, Precomputed
-from .tensor_kernels import TTMMK, DuSK, Grassmann
+from .kernels import RBF, TTMMK, DuSK, Function, Grassmann, Kernel, Linear, Precomputed
 
 _LARGEST = 1e150  # entry whose square is finite
 

@@ -146,6 +146,16 @@ def number_and_sum(part: Any) -> tuple[int, Any]:
     return part.shape[0], namespace(part).sum(cast(part, widest(part)), axis=0)
 
 
+def without_explained(X: Any, positions: Array, rows: Array, coefficients: Any) -> Any:
+    """Return samples minus what their rows explain, ``rows @ coefficients``; ``positions`` are those among the rows."""
+    xp, dtype = namespace(X), floating(X)
+    out = cast(X, dtype, copy=True)
+    for where in parts(X):
+        explained = like(rows[positions[where]], X, dtype_of(coefficients)) @ coefficients
+        out[where, ...] -= cast(xp.reshape(explained, tuple(out[where, ...].shape)), dtype)
+    return out
+
+
 def in_order(X: Any) -> Any:
     """Return an array in C order."""
     return namespace(X).reshape(namespace(X).reshape(X, (-1,)), X.shape)

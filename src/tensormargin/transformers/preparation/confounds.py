@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import StrOptions
 from ...data import NEEDS, NO_METADATA, Metadata, names_of
 from ...runtime import Array, FloatArray, as_array, as_like, cast, join_with_and, like, namespace, to_host
 from ._base import KeepsTensors
-from ._passes import chunked, floating, mapped, parts, reduced, widest
+from ._passes import chunked, floating, mapped, reduced, widest, without_explained
 
 
 class UnseenCategoryWarning(UserWarning):
@@ -203,14 +203,8 @@ class Deconfound(KeepsTensors):
 
     def _removed(self, X: Any, positions: Array, rows: FloatArray) -> Any:
         """Return samples without what their rows explain; ``positions`` are those of the samples among the rows."""
-        xp, dtype = namespace(X), floating(X)
-        out = cast(X, dtype, copy=True)
-        coef = as_like(self.coef_, X, dtype)
-        flat = xp.reshape(coef, (coef.shape[0], -1))
-        for where in parts(X):
-            effect = like(rows[positions[where]], X, dtype) @ flat
-            out[where, ...] -= xp.reshape(effect, tuple(out[where, ...].shape))
-        return out
+        coef = as_like(self.coef_, X, floating(X))
+        return without_explained(X, positions, rows, namespace(X).reshape(coef, (coef.shape[0], -1)))
 
     def pull_back(self, weight: Any) -> Array:
         """Return the weight as it is: scores differ by a linear function of the confounds."""

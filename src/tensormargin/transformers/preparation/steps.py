@@ -22,18 +22,12 @@ def flat_steps(steps: Sequence[tuple[str, Any]]) -> list[Any]:
 def named_steps(steps: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the steps of a pipeline and their names, with nested pipelines flattened and "passthrough" left out."""
     for name, step in steps:
-        step = _thawed(step)
+        while "sklearn.FrozenEstimator" in kind_names(step):
+            step = step.estimator
         if isinstance(step, Pipeline):
             yield from ((f"{name}__{inner}", one) for inner, one in named_steps(step.steps))
         elif step is not None and not isinstance(step, str):
             yield name, step
-
-
-def _thawed(step: Any) -> Any:
-    """Return the estimator inside a FrozenEstimator, or the step itself."""
-    while "sklearn.FrozenEstimator" in kind_names(step):
-        step = step.estimator
-    return step
 
 
 def describe_step(transformer: Any, brief: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...data import (
     axes_in,
     checked_axes,
     compare_axes,
+    errors_name_view,
     is_views,
     missing_samples,
     samples_as_fitted,
@@ -113,18 +115,17 @@ class Composite(TakesMetadata, _BaseComposition):
         self._check_members()
         compare_axes(self, axes_in(X), reset=True)
         X = self._converted(X)
-        chosen = [(name, one if isinstance(one, str) else clone(one)) for name, one in self._chosen(X)]
-        for name, member in chosen:
+        chosen = {name: one if isinstance(one, str) else clone(one) for name, one in self._chosen(X)}
+        for name, member in chosen.items():
             own = self._axes_for(name, getattr(self, "axes_in_", None))
             if own is not None:  # members see arrays; without names, those that ask for some say so themselves
                 number_modes(member, own)
         metadata = Metadata.checked(X, groups, confounds)
-        names = [name for name, _ in chosen]
-        arguments = [(member, self._input_of(name, X), y, metadata) for name, member in chosen]
-        fitted = self._in_parallel(X, _fit_member, names, arguments)
+        jobs = {name: (member, self._input_of(name, X), y, metadata) for name, member in chosen.items()}
+        fitted = self._in_parallel(X, _fit_member, jobs)
         self.sample_shape_in_ = shape_of(X)
-        self.transformers_ = [(name, member) for name, (member, _) in zip(names, fitted, strict=True)]
-        made = {name: result for name, (_, result) in zip(names, fitted, strict=True)}
+        self.transformers_ = [(name, member) for name, (member, _) in fitted.items()]
+        made = {name: result for name, (_, result) in fitted.items()}
         self.views_ = {
             name: {inner: f"{name}_{inner}" for inner in result} if isinstance(result, Views) else {"": name}
             for name, result in made.items()
@@ -139,32 +140,27 @@ class Composite(TakesMetadata, _BaseComposition):
         compare_axes(self, axes_in(X), reset=False)
         X = self._as_fitted(self._converted(X))
         metadata = Metadata.checked(X, groups, confounds)
-        names, arguments = list[str](), list[tuple[Any, ...]]()
+        jobs = {}
         for name, member in self.transformers_:
             if self._has_input(name, X):
                 shapes = {inner: self.sample_shape_out_[outer] for inner, outer in self.views_[name].items()}
-                names.append(name)
-                arguments.append((member, self._input_of(name, X), metadata, shapes))
-        return self._joined(X, dict(zip(names, self._in_parallel(X, _transform_member, names, arguments), strict=True)))
+                jobs[name] = member, self._input_of(name, X), metadata, shapes
+        return self._joined(X, self._in_parallel(X, _transform_member, jobs))
 
-    def _in_parallel(
-        self, X: Any, call: Callable[..., Any], names: Sequence[str], arguments: Sequence[tuple[Any, ...]]
-    ) -> list[Any]:
+    def _in_parallel(self, X: Any, call: Callable[..., Any], jobs: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        """Return what a function returns for each member, given its arguments."""
         arrays = list(X.values()) if isinstance(X, Views) else [X]
         n_jobs = 1 if any(is_lazy(array) or is_foreign(array) for array in arrays) else self.n_jobs
         run = Parallel(n_jobs=n_jobs, **worker_options(n_jobs))
-        return list(run(delayed(_named)(call, name, *own) for name, own in zip(names, arguments, strict=True)))
+        return dict(
+            zip(jobs, run(delayed(_call_for_view)(call, name, *own) for name, own in jobs.items()), strict=True)
+        )
 
     def _check_members(self) -> None:
-        wrong = [
-            (name, one)
-            for name, one in self._named
-            if one not in (_KEPT, _DROPPED) and not (hasattr(one, "fit_transform") and hasattr(one, "transform"))
-        ]
-        if wrong:
-            name, one = wrong[0]
-            found = repr(one) if isinstance(one, str | int | float) else f"of type {type(one).__name__}"
-            raise ValueError(f"every member must be a transformer, 'passthrough' or 'drop'; {name!r} is {found}")
+        for name, one in self._named:
+            if one not in (_KEPT, _DROPPED) and not (hasattr(one, "fit_transform") and hasattr(one, "transform")):
+                found = repr(one) if isinstance(one, str | int | float) else f"of type {type(one).__name__}"
+                raise ValueError(f"every member must be a transformer, 'passthrough' or 'drop'; {name!r} is {found}")
         self._validate_names([name for name, _ in self._named])
 
     def with_steps(self, change: Callable[[list[Any]], list[Any]]) -> Self:
@@ -234,10 +230,10 @@ class Composite(TakesMetadata, _BaseComposition):
         return X
 
     def _joined(self, X: Any, made: Mapping[str, Any]) -> Views:
-        """Return the results of the members as Views, by the names that they have here."""
+        """Return the results of the members, and other views as they are, by the names that they have here."""
         views: dict[str, Any] = {}
         for member, result in made.items():
-            for inner, name in self.views_[member].items():
+            for inner, name in self.views_.get(member, {"": member}).items():
                 if name in views:
                     raise ValueError(f"there are two views {name!r}; give one of them another name")
                 views[name] = result[inner] if inner else result
@@ -267,11 +263,7 @@ class TensorUnion(Composite):
 
     Attributes
     ----------
-    transformers_ : list of (str, transformer)
-        The fitted transformers, or "passthrough".
-    sample_shape_in_ : tuple of int
-    sample_shape_out_ : dict of str to tuple of int
-        Shape of a sample in each view.
+    transformers_, sample_shape_in_, sample_shape_out_ : see `Composite`
 
     Examples
     --------
@@ -348,10 +340,7 @@ class ViewTransformer(Composite):
 
     Attributes
     ----------
-    transformers_ : list of (str, transformer)
-        The fitted transformers.
-    sample_shape_in_, sample_shape_out_ : dict of str to tuple of int
-        Shape of a sample in each view, before and after.
+    transformers_, sample_shape_in_, sample_shape_out_ : see `Composite`
 
     Examples
     --------
@@ -434,23 +423,17 @@ class ViewTransformer(Composite):
         return _Incomplete.of(X[name])
 
     def _joined(self, X: Any, made: Mapping[str, Any]) -> Views:
-        views: dict[str, Any] = {}
-        for name, array in X.items():
-            if self.transformers.get(name) == _DROPPED:
-                continue
-            new = super()._joined(X, {name: made[name]}) if name in made else {name: array}
-            twice = [one for one in new if one in views]
-            if twice:
-                raise ValueError(f"there are two views {twice[0]!r}; give one of them another name")
-            views.update(new.items())
-        return Views(views)
+        kept = {name: array for name, array in X.items() if self.transformers.get(name) != _DROPPED}
+        return super()._joined(X, {name: made.get(name, array) for name, array in kept.items()})
 
 
+@dataclass(frozen=True)
 class _Incomplete:
     """A view that some of ``n_samples`` lack: the ``array`` of those that have it, ``present`` rows of all."""
 
-    def __init__(self, array: Any, present: Array, n_samples: int) -> None:
-        self.array, self.present, self.n_samples = array, present, n_samples
+    array: Any
+    present: Array
+    n_samples: int
 
     @classmethod
     def of(cls, array: Any) -> Any:
@@ -504,12 +487,9 @@ def _as_view(made: Any) -> Any:
     return made.toarray() if hasattr(made, "toarray") else made  # of a sparse matrix
 
 
-def _named(call: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """Return the result of a call; its errors name the view."""
-    try:
+def _call_for_view(call: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    with errors_name_view(name):
         return call(*arguments)
-    except ValueError as error:
-        raise type(error)(*(f"view {name!r}: {text}" for text in error.args)) from error
 
 
 def _as_one(steps: Sequence[Any]) -> Any:

@@ -115,7 +115,8 @@ class BandPower(Representation):
         listed = _log_spaced(frequencies, checked_count(self.bands, "bands")) if counted else listed
         self.bands_ = [(band.name, band.low, band.high) for band in listed]
         self._weights = as_like(_averaging(frequencies, listed, self._segment / self._rate), X)
-        self.floor_ = self._learned_floor(X)
+        total, number = reduced(X, self._total, added)
+        self.floor_ = _FLOOR * float(total) / number if total > 0 else 1.0
         middle = (len(listed),) if windows == 1 else (len(listed), windows)
         shape = tuple(int(one) for one in X.shape[1:])
         return (*shape[:mode], *middle, *shape[mode + 1 :])
@@ -129,10 +130,6 @@ class BandPower(Representation):
         lowest = min((band.low for band in bands if band.low > 0), default=0.0)
         periods = 0 if lowest == 0 else int(np.ceil(2 * float(self.sfreq or 1.0) / lowest))
         return min(length, max(256, periods))
-
-    def _learned_floor(self, X: Any) -> float:
-        total, number = reduced(X, self._total, added)
-        return _FLOOR * float(total) / number if total > 0 else 1.0
 
     def _total(self, part: Any) -> tuple[float, int]:
         power = self._power(as_double(part))
@@ -236,28 +233,13 @@ def band_axis(bands: Sequence[tuple[str, float, float]], in_hz: bool, numbered: 
 def _listed(bands: Any) -> list[Band]:
     if isinstance(bands, str):
         bands = list(EEG_BANDS) if bands == "eeg" else [bands]
+    named: list[tuple[str, Any]]
     if isinstance(bands, Mapping):
-        listed = [Band(str(name), *_limits(limits, bands)) for name, limits in bands.items()]
-    elif isinstance(bands, tuple | list):
-        listed = [_one(band, bands) for band in bands]
+        named = [(str(name), limits) for name, limits in bands.items()]
     else:
-        listed = []
-    if not listed:
+        given = bands if isinstance(bands, tuple | list) else ()
+        named = [(one, EEG_BANDS.get(one)) if isinstance(one, str) else ("", one) for one in given]
+    pairs = (isinstance(limits, tuple | list) and len(limits) == 2 for _, limits in named)
+    if not named or not all(pairs) or not all(isinstance(end, Real) for _, limits in named for end in limits):
         raise ValueError(_RULE.format(bands=bands))
-    return listed
-
-
-def _one(band: Any, bands: Any) -> Band:
-    if isinstance(band, str):
-        if band not in EEG_BANDS:
-            raise ValueError(_RULE.format(bands=bands))
-        return Band(band, *EEG_BANDS[band])
-    low, high = _limits(band, bands)
-    return Band(f"{low:g}-{high:g} Hz", low, high)
-
-
-def _limits(limits: Any, bands: Any) -> tuple[float, float]:
-    pair = isinstance(limits, tuple | list) and len(limits) == 2
-    if not pair or not all(isinstance(one, Real) for one in limits):
-        raise ValueError(_RULE.format(bands=bands))
-    return float(limits[0]), float(limits[1])
+    return [Band(name or f"{low:g}-{high:g} Hz", float(low), float(high)) for name, (low, high) in named]

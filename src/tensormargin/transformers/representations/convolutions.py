@@ -92,9 +92,15 @@ class Convolutions(Representation):
         n_combinations, in_front = self._combinations(others)
         rng = check_random_state(self.random_state)
         self._axis = mode + 1
-        self.kernels_ = _fixed_kernels() if self.kernels == "fixed" else _random_kernels(rng)
+        if self.kernels == "fixed":
+            self.kernels_ = _fixed_kernels()
+        else:
+            random = rng.standard_normal((84, _LENGTH))
+            self.kernels_ = random - random.mean(axis=1, keepdims=True)
         most = max(1, checked_count(self.n_features, "n_features") // (n_combinations * len(self.kernels_)))
-        self.dilations_ = _dilations(size, min(most, checked_count(self.n_dilations, "n_dilations")))
+        largest = np.log2((size - 1) / (_LENGTH - 1))  # with which a kernel is no longer than a sample
+        count = min(most, checked_count(self.n_dilations, "n_dilations"))
+        self.dilations_ = np.logspace(0, largest, count, base=2).astype(np.int64)
         shape = len(self.kernels_), len(self.dilations_)
         thresholds = max(1, most // shape[1])
         self._starts, self._channels = self._chosen_channels(prod(others), n_combinations, rng)
@@ -120,7 +126,10 @@ class Convolutions(Representation):
         repeats = len(self.kernels_) * len(self.dilations_)
         if self.channels == "each":
             return np.arange(n_channels * repeats + 1), np.repeat(np.arange(n_channels), repeats)
-        numbers, ordered = _some_channels(n_channels, repeats if self.channels == "combine" else n_combinations, rng)
+        times = repeats if self.channels == "combine" else n_combinations
+        # One to nine channels, few more likely than many, in random order
+        numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
+        numbers, ordered = np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
         if self.channels != "combine":
             numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
         chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
@@ -213,23 +222,6 @@ def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
     taps = np.tile(np.arange(_LENGTH), (len(kernels), 1)) if taps is None else taps
     values = np.take_along_axis(kernels, taps, axis=1) - background
     return np.float32(background), taps, values.astype(np.float32)
-
-
-def _random_kernels(rng: np.random.RandomState) -> FloatArray:
-    kernels = rng.standard_normal((84, _LENGTH))
-    return kernels - kernels.mean(axis=1, keepdims=True)
-
-
-def _dilations(size: int, count: int) -> Array:
-    """Return dilations from 1 to the largest with which a kernel is no longer than a sample, log-spaced."""
-    largest = np.log2((size - 1) / (_LENGTH - 1))
-    return np.logspace(0, largest, count, base=2).astype(np.int64)
-
-
-def _some_channels(n_channels: int, times: int, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Return numbers of channels to combine, one to nine with few more likely than many, and all in random order."""
-    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
-    return np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
 
 
 def _quantiles(rows: FloatArray, number: int) -> FloatArray:

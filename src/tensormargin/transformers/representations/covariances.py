@@ -97,14 +97,12 @@ class Covariances(Representation):
 
     def _designed(self, X: Any) -> list[Array]:
         """Return the filter of each band."""
-        from scipy.signal import butter
-
         bands = checked_bands(self.bands, self.sfreq)
         self._time_axis = self._mode(self.time, X.ndim - 1, "time") + 1
         if self._time_axis == self._axis:
             raise ValueError(f"time and channels must be two modes; got mode={self.mode} and time={self.time}")
         nyquist = float(self.sfreq or 0.0) / 2
-        return [_filter(butter, band, nyquist) for band in bands]
+        return [_filter(band, nyquist) for band in bands]
 
     def _learned(self, X: Any) -> tuple[float, Array | None]:
         """Return the smallest eigenvalue to allow, and the means for the tangent space, from one pass."""
@@ -178,15 +176,14 @@ def pair_axis(channel: Axis, diagonal: bool = True) -> Axis:
     return Axis("pair", "", [f"{names[row]}, {names[column]}" for row, column in zip(rows, columns, strict=True)])
 
 
-def _filter(butter: Any, band: Band, nyquist: float) -> Array:
+def _filter(band: Band, nyquist: float) -> Array:
     """Return second-order sections of a filter: band-pass, or low- or high-pass at the ends of the spectrum."""
-    if band.low == 0 and band.high >= nyquist:
-        return butter(1, 0.999, "low", output="sos")  # everything
-    if band.low == 0:
-        return butter(_ORDER, band.high / nyquist, "low", output="sos")
-    if band.high >= nyquist:
-        return butter(_ORDER, band.low / nyquist, "high", output="sos")
-    return butter(_ORDER, (band.low / nyquist, band.high / nyquist), "band", output="sos")
+    from scipy.signal import butter
+
+    low, high = band.low / nyquist, band.high / nyquist
+    if low == 0:
+        return butter(1, 0.999, "low", output="sos") if high >= 1 else butter(_ORDER, high, "low", output="sos")
+    return butter(_ORDER, *((low, "high") if high >= 1 else ((low, high), "band")), output="sos")
 
 
 def _covariance(part: FloatArray, axis: int, shrinkage: str | float) -> FloatArray:
@@ -236,7 +233,7 @@ class Connectome(Representation):
     n_regions_ : int
     reference_ : ndarray of shape (n_regions, n_regions) or None
         The mean, for ``tangent``.
-    sample_shape_in_, sample_shape_out_ : tuple of int
+    sample_shape_out_ : tuple of int
         The diagonal of matrices is zero, except in the tangent space.
 
     Examples
@@ -397,10 +394,12 @@ def triangle(matrices: Array) -> Array:
 
 def matrix_power(matrix: FloatArray, power: float) -> FloatArray:
     """Return powers of symmetric matrices; directions without variance stay zero."""
-    values, vectors = np.linalg.eigh(matrix)
-    positive = values > np.finfo(np.float64).eps * values.shape[-1] * np.max(values, axis=-1, keepdims=True)
-    powers = np.where(positive, np.where(positive, values, 1.0) ** power, 0.0)
-    return (vectors * powers[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+    def powers(values: FloatArray) -> FloatArray:
+        positive = values > np.finfo(np.float64).eps * values.shape[-1] * np.max(values, axis=-1, keepdims=True)
+        return np.where(positive, np.where(positive, values, 1.0) ** power, 0.0)
+
+    return of_eigenvalues(matrix, powers)
 
 
 def check_shrinkage(shrinkage: Any) -> None:
@@ -421,23 +420,16 @@ def shrunk(covariance: FloatArray, number: float, fourth: Array | float, shrinka
     size = covariance.shape[-1]
     level = np.trace(covariance, axis1=-2, axis2=-1) / size
     squares = np.sum(covariance * covariance, axis=(-2, -1)) / size
-    share = _share(level, squares, size, number, fourth, shrinkage)
-    identity = (share * level)[..., None, None] * np.eye(size)
-    return (1.0 - share)[..., None, None] * covariance + identity
-
-
-def _share(
-    level: FloatArray, squares: FloatArray, size: int, number: float, fourth: Array | float, shrinkage: str | float
-) -> FloatArray:
-    """Return the share of the identity, from 0 to 1."""
-    if not isinstance(shrinkage, str):
-        return np.full(np.shape(level), float(shrinkage))
     apart = squares - level * level  # squared distance to the identity, per row
     with np.errstate(divide="ignore", invalid="ignore"):
         if shrinkage == "ledoit-wolf":
             noise = (np.asarray(fourth) / number - size * squares) / (size * number)
-            share = np.minimum(noise, apart) / apart
-        else:
+            share = np.where(apart > 0, np.minimum(noise, apart) / apart, 0.0)
+        elif shrinkage == "oas":
             mean_square = squares / size
             share = (mean_square + level * level) / ((number + 1.0) * (mean_square - level * level / size))
-    return np.clip(np.where(apart > 0, share, 0.0 if shrinkage == "ledoit-wolf" else 1.0), 0.0, 1.0)
+            share = np.where(apart > 0, share, 1.0)
+        else:
+            share = np.full(np.shape(level), float(shrinkage))
+    share = np.clip(share, 0.0, 1.0)[..., None, None]
+    return (1.0 - share) * covariance + share * level[..., None, None] * np.eye(size)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...data import NO_METADATA, Metadata
-from ...runtime import Array, FloatArray, as_array, cast, like, namespace
+from ...runtime import Array, FloatArray, cast, like, namespace
 from ..preparation._base import checked_count, needed_groups
-from ..preparation._passes import added, by_chunk, chunked, floating, mapped, parts, statistics, widest
+from ..preparation._passes import added, by_chunk, chunked, floating, mapped, statistics, widest, without_explained
 from .mode_maps import MapsModes
 
 
@@ -133,10 +133,4 @@ def _products(part: Any, positions: Array, rows: FloatArray) -> tuple[Any]:
 
 
 def _without_drift(X: Any, positions: Array, drifts: dict[int, Any], rows: FloatArray) -> Any:
-    xp, dtype = namespace(X), floating(X)
-    out = cast(X, dtype, copy=True)
-    (coefficients,) = drifts[0] if len(positions) else (None,)
-    for where in parts(X):
-        drift = like(rows[positions[where]], X, widest(X)) @ coefficients
-        out[where, ...] -= cast(xp.reshape(drift, tuple(out[where, ...].shape)), dtype)
-    return as_array(out)
+    return without_explained(X, positions, rows, drifts[0][0]) if len(positions) else cast(X, floating(X), copy=True)

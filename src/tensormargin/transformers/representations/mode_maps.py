@@ -86,9 +86,9 @@ class ModeMap(MapsModes):
     Attributes
     ----------
     matrices_ : list of ndarray
-        The matrix.
+        The matrix; one per mode in `Smooth` and other transformers that are such matrices.
     modes_ : tuple of int
-        The mode.
+        Their modes.
 
     Examples
     --------
@@ -142,9 +142,8 @@ class Smooth(MapsModes):
 
     Attributes
     ----------
-    matrices_ : list of ndarray
-        One matrix per mode.
-    modes_ : tuple of int
+    matrices_, modes_ : list of ndarray, tuple of int
+        One matrix per mode, and the modes.
 
     Examples
     --------
@@ -205,10 +204,6 @@ class Differences(MapsModes):
     mode : int or str, default=-1
         Counted from 0; negative numbers count from the last. Or its name, if samples have names.
 
-    Attributes
-    ----------
-    matrices_, modes_ : list of ndarray, tuple of int
-
     Examples
     --------
     >>> import numpy as np
@@ -245,10 +240,6 @@ class Decimate(MapsModes):
         Counted from 0; negative numbers count from the last. Or its name, if samples have names.
     method : {"fir", "iir"}, default="fir"
         Filter of `scipy.signal.decimate`, without a shift in phase. "iir" needs more than 27 entries.
-
-    Attributes
-    ----------
-    matrices_, modes_ : list of ndarray, tuple of int
 
     Examples
     --------
@@ -298,7 +289,6 @@ class Whiten(MapsModes):
     ----------
     covariance_ : ndarray of shape (size, size)
         The shrunk covariance.
-    matrices_, modes_ : list of ndarray, tuple of int
 
     Examples
     --------
@@ -451,8 +441,10 @@ class Xdawn(LearnsFromLabels, MapsModes):
         self.classes_, codes = self._coded(X)
         noise = shrunk(mode_moments(X, mode).covariance, 1.0, 0.0, 1e-10)  # a constant channel has no inverse
         noise += np.eye(size) * (np.trace(noise) == 0)
+        sums = statistics(X, number_and_sum, added, codes)
         filters = []
-        for evoked in _class_means(X, codes):
+        for number, total in computed(*(one for _, one in sorted(sums.items()))):
+            evoked = to_host(total) / number
             fibres = np.moveaxis(evoked, mode, 0).reshape(size, -1)
             signal = np.atleast_2d(np.cov(fibres, bias=True)) if fibres.shape[1] > 1 else fibres @ fibres.T
             best = eigh(signal, noise)[1].T[::-1][:count]
@@ -465,13 +457,6 @@ class Xdawn(LearnsFromLabels, MapsModes):
 
     def words(self) -> str:
         return f"{self._along()} was filtered by Xdawn ({self.n_filters} filters per class, from the training samples)"
-
-
-def _class_means(X: Any, codes: Array) -> list[FloatArray]:
-    """Return the mean sample of each class, in one pass."""
-    sums = statistics(X, number_and_sum, added, codes)
-    found = computed(*(one for _, one in sorted(sums.items())))
-    return [to_host(total) / number for number, total in found]
 
 
 class Moments(NamedTuple):

@@ -100,7 +100,9 @@ class Patches(BaseEstimator):
                 f"a scene needs more rows and columns than half a patch, {border}; got shape {shape}. Use smaller "
                 "patches"
             )
-        labels = None if truth is None else _labels(truth, shape[:2])
+        labels = None if truth is None else to_host(as_array(truth))
+        if labels is not None and labels.shape != shape[:2]:
+            raise ValueError(f"truth must have one label per pixel of the scene, {shape[:2]}; got shape {labels.shape}")
         wanted = np.ones(shape[:2], bool) if labels is None else _wanted(labels, classes, background)
         positions = np.argwhere(wanted)
         if per_class is not None and labels is not None:
@@ -170,13 +172,6 @@ class Patches(BaseEstimator):
         if size % 2 == 0:
             raise ValueError(f"size must be an odd number of pixels; got size={size}. Use {size - 1} or {size + 1}")
         return size // 2
-
-
-def _labels(truth: Any, shape: tuple[int, ...]) -> Array:
-    labels = to_host(as_array(truth))
-    if labels.shape != shape:
-        raise ValueError(f"truth must have one label per pixel of the scene, {shape}; got shape {labels.shape}")
-    return labels
 
 
 def _drawn(labels: Array, per_class: int, random_state: Any) -> Array:
