@@ -89,7 +89,8 @@ def specify(classifier: Any, shape: Any, labels: Array, weights: Array, rows: Ar
     for pair, last, seed in zip(problems, lasts, seeds, strict=True):
         problem, shares = pair.weighted(weights)
         if classifier.class_weight == "balanced" and pair.negative < 0:  # also between the class and all others
-            shares = _equal_sides(problem.signs, shares)
+            positive = problem.signs > 0
+            shares = 0.5 * np.where(positive, shares / shares[positive].sum(), shares / shares[~positive].sum())
         fits.append(FitSpec(problem if rows is None else problem.within(rows), shares, settings, last, seed))
     return ClassifierSpec(classes, fits)
 
@@ -122,12 +123,6 @@ def _class_weights(class_weight: Any, classes: Array, codes: Array, weights: Arr
             f"{classes[bad].tolist()}. To ignore a class, leave its samples out"
         )
     return factors
-
-
-def _equal_sides(signs: Array, shares: Array) -> Array:
-    """Return shares of which each of the two sides of a binary problem has one half."""
-    positive = signs > 0
-    return 0.5 * np.where(positive, shares / shares[positive].sum(), shares / shares[~positive].sum())
 
 
 def _settings(classifier: Any, layout: Layout) -> FitSettings:

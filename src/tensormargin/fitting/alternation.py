@@ -310,7 +310,7 @@ def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
     """Let compiled code make a step in the tangent space; None, with all that it reached in the state, if it cannot."""
     began = perf_counter()
     made = small.sweep()
-    state.intercept, state.objective, state.scale = small.intercept, small.objective, small.scale
+    state.objective, state.intercept, state.scale = small.state
     if made is None:
         state.weight, state.beta = small.weight(), small.beta
         return None

@@ -48,10 +48,12 @@ def block_problem(design: Array | Design, problem: MarginProblem, tol: float = 0
     Whitened problems with more than ``wide`` columns per sample are solved in the inner products of the samples.
     """
     design, stays = _placed(design, bool(problem.bias_scale))
-    signed = SignedDesign(design, problem)
-    if not stays and _few_columns(signed.shape, problem.objective, wide):
-        return FeatureSide(signed, problem.objective, tol)
-    return SampleSide(signed, problem.objective, tol)
+    signed, objective = SignedDesign(design, problem), problem.objective
+    n_samples, n_columns = signed.shape
+    few = n_columns <= tuning.FAR_MORE_COLUMNS * n_samples and n_samples >= tuning.MANY_SAMPLES
+    if not stays and (n_columns <= wide * n_samples or (objective.mu1 == 0.0 and few)):
+        return FeatureSide(signed, objective, tol)
+    return SampleSide(signed, objective, tol)
 
 
 def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
@@ -67,15 +69,6 @@ def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
     if design.size <= tuning.SMALL_DESIGN:
         design = design.astype(np.float64, copy=False)  # cheap, and allows an exact solution
     return Matrix(design), False
-
-
-def _few_columns(shape: tuple[int, int], objective: Objective, wide: float) -> bool:
-    """Return whether to work with the d columns of Y: if they are fewer than N, or not whitened and N is large."""
-    n_samples, n_columns = shape
-    unwhitened = (
-        objective.mu1 == 0.0 and n_samples >= tuning.MANY_SAMPLES and n_columns <= tuning.FAR_MORE_COLUMNS * n_samples
-    )
-    return n_columns <= wide * n_samples or unwhitened
 
 
 class BlockProblem(ABC):

@@ -271,8 +271,12 @@ def class_probabilities(scores: Array, calibration: Array, scheme: str) -> Float
         probabilities = couple(_pairwise(expit(arguments)))
     if calibration[:, 1].any():  # an offset moves the decision on purpose
         return probabilities
-    n_classes = probabilities.shape[1]
-    return _most_probable_is(predicted_codes(combine_scores(scores, n_classes, scheme)), probabilities)
+    # Cyclic votes may make another class than the predicted one most probable: these two are swapped.
+    predicted = predicted_codes(combine_scores(scores, probabilities.shape[1], scheme))
+    rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
+    swapped = probabilities.copy()
+    swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
+    return swapped
 
 
 def _logits(arguments: FloatArray, scheme: str) -> FloatArray:
@@ -284,14 +288,6 @@ def logarithms(probabilities: FloatArray) -> FloatArray:
     """Return the logarithms of probabilities; minus infinity for zero."""
     with np.errstate(divide="ignore"):
         return np.log(probabilities)
-
-
-def _most_probable_is(predicted: Array, probabilities: FloatArray) -> FloatArray:
-    """Return the probabilities, swapped if cyclic votes make another class than the predicted one most probable."""
-    rows, most = np.arange(len(predicted)), probabilities.argmax(axis=1)
-    swapped = probabilities.copy()
-    swapped[rows, most], swapped[rows, predicted] = probabilities[rows, predicted], probabilities[rows, most]
-    return swapped
 
 
 def _pairwise(positive: FloatArray) -> FloatArray:

@@ -181,10 +181,11 @@ class Weight(ABC):
     def relaxed(self) -> Block:
         """Return the block of all tensors of this shape, whose replacement is truncated to the rank of this weight."""
         whole = Contraction("tail", (), prod(self.shape), np.ones((1, 1, 1)))
-        return Block(self.to_dense().ravel(), whole, self._truncated)
 
-    def _truncated(self, vector: Array) -> Weight:
-        return self.start_from(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
+        def truncated(vector: Array) -> Weight:
+            return self.start_from(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
+
+        return Block(self.to_dense().ravel(), whole, truncated)
 
     def in_order_of_memory(self) -> Weight:
         """Return the weight with its blocks in the order in which a sweep reads the samples least often."""

@@ -46,7 +46,12 @@ class TTWeight(Weight):
                 f"a Tensor-Train rank has one number per bond between neighbouring modes: samples of shape {shape} "
                 f"need {len(shape) - 1}, got rank={rank!r}"
             )
-        return _largest_valid(ranks, shape)
+        bonds = [1, *ranks, 1]  # lowered until each core can have orthonormal columns and rows
+        for k, size in enumerate(shape[:-1]):
+            bonds[k + 1] = min(bonds[k + 1], bonds[k] * size)
+        for k in range(len(shape) - 1, 0, -1):
+            bonds[k] = min(bonds[k], bonds[k + 1] * shape[k])
+        return tuple(bonds[1:-1])
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
@@ -275,13 +280,3 @@ def _right_matrix(cores: list[Array]) -> Array:
     """Return the (I_k .. I_M r_M) x r_(k-1) matrix of a chain of cores."""
     chain = reduce(lambda left, core: np.tensordot(left, core, 1), cores)
     return chain.reshape(len(chain), -1).T
-
-
-def _largest_valid(ranks: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the ranks lowered until each core can have orthonormal columns and rows."""
-    bonds = [1, *ranks, 1]
-    for k, size in enumerate(shape[:-1]):
-        bonds[k + 1] = min(bonds[k + 1], bonds[k] * size)
-    for k in range(len(shape) - 1, 0, -1):
-        bonds[k] = min(bonds[k], bonds[k + 1] * shape[k])
-    return tuple(bonds[1:-1])

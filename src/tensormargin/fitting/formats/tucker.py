@@ -46,7 +46,10 @@ class TuckerWeight(Weight):
             raise ValueError(
                 f"a Tucker rank has one number per mode: samples of shape {shape} need {len(shape)}, got rank={rank!r}"
             )
-        return _largest_valid(tuple(min(r, size) for r, size in zip(ranks, shape, strict=True)))
+        lowered = [min(r, size) for r, size in zip(ranks, shape, strict=True)]
+        for mode, _ in sorted(enumerate(lowered), key=lambda pair: -pair[1]):  # to at most the product of the others
+            lowered[mode] = min(lowered[mode], prod(lowered[:mode] + lowered[mode + 1 :]))
+        return tuple(lowered)
 
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
@@ -204,11 +207,3 @@ def _multiply(tensor: Array, matrices: Iterable[tuple[int, Array]]) -> Array:
     for axis, matrix in matrices:
         tensor = np.moveaxis(np.tensordot(matrix, tensor, (1, axis)), 0, axis)
     return tensor
-
-
-def _largest_valid(ranks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the ranks lowered until each is at most the product of the others."""
-    lowered = list(ranks)
-    for mode, _ in sorted(enumerate(ranks), key=lambda pair: -pair[1]):
-        lowered[mode] = min(lowered[mode], prod(lowered[:mode] + lowered[mode + 1 :]))
-    return tuple(lowered)

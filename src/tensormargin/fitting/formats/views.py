@@ -138,6 +138,10 @@ class _Part:
         tangent = self.unit.weight.tangent()
         return replace(tangent, vector=self.strength * tangent.vector)
 
+    def strengthened(self, vector: Array) -> _Part:
+        """Return the part with another norm, the only entry of a vector."""
+        return replace(self, strength=float(vector[0]) / self.unit.norm)
+
     def scaled(self) -> Weight:
         """Return the weight."""
         if self.strength == 1.0:
@@ -336,15 +340,12 @@ class ViewsWeight(Weight):
 
     def _strengths(self, views: list[int]) -> list[_Columns]:
         """Return one column for each of some views that are not zero: the scores of its direction."""
-        return [self._strength(view) for view in views if self._parts[view].norm != 0.0]
-
-    def _strength(self, view: int) -> _Columns:
-        part = self._parts[view]
-
-        def strengthened(vector: Array) -> _Part:
-            return replace(part, strength=float(vector[0]) / part.unit.norm)
-
-        return _Columns(view, np.array([part.norm]), (part.unit.direction,), strengthened)
+        parts = ((view, self._parts[view]) for view in views)
+        return [
+            _Columns(view, np.array([part.norm]), (part.unit.direction,), part.strengthened)
+            for view, part in parts
+            if part.norm != 0.0
+        ]
 
     def _writer(self, columns: list[_Columns]) -> Callable[[Array], ViewsWeight]:
         """Return the function that writes a new vector of these columns into the weight."""

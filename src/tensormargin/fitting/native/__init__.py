@@ -180,7 +180,7 @@ class SmallSweeps:
         ranks = np.array([rank for core, _ in self._shapes for rank in core], np.int64)
         self._core = np.concatenate([core.ravel() for core, _ in tensors])
         self._factors = np.concatenate([factor.ravel() for _, factors in tensors for factor in factors])
-        self._state = np.array([np.inf, 0.0, 0.0])  # objective, intercept, scale
+        self._state = np.array([np.inf, 0.0, 0.0])
         self._gap_needed = tuning.GAP_SHARE * tol
         self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
         self._made = np.empty(3)
@@ -195,17 +195,9 @@ class SmallSweeps:
         )
 
     @property
-    def objective(self) -> float:
-        return float(self._state[0])
-
-    @property
-    def intercept(self) -> float:
-        return float(self._state[1])
-
-    @property
-    def scale(self) -> float:
-        """Sum of the absolute values of the terms of the objective."""
-        return float(self._state[2])
+    def state(self) -> list[float]:
+        """The objective, the intercept, and the sum of the absolute values of the terms of the objective."""
+        return self._state.tolist()
 
     def sweep(self) -> SmallSweep | None:
         """Make one sweep; None if rounding keeps a solve from its gap, or memory is missing."""

@@ -293,7 +293,8 @@ def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _P
         unfinished & (mean > 2.0 * least) & (_moved_products(point, step, length) / count > tuning.TOO_SHORT * mean)
     )
     if bool(xp.any(caught)):  # stopped by a bound: step back towards the centre
-        step = _chosen(caught, system.step(tuning.CENTRE * mean, None), step)
+        row, column = caught[:, None], caught[:, None, None]
+        step = _Step(*map(xp.where, (row, row, row, column), system.step(tuning.CENTRE * mean, None), step))
         length = system.length(step, tuning.TO_THE_WALL)
     length = xp.where(unfinished & xp.isfinite(length), length, 0.0)[:, None]
     low, high = point.low + length * step.beta, point.high - length * step.beta
@@ -301,12 +302,6 @@ def _next_point(batch: _Batch, point: _Point, unfinished: Any, least: Any) -> _P
     vectors = point.vectors + length[:, :, None] * step.vectors
     alpha = xp.where(low < high, low, batch.span - high) * batch.real  # computed from the nearer bound
     return _Point(low, high, below, above, vectors, *batch.evaluate(alpha, vectors))
-
-
-def _chosen(where: Any, one: _Step, other: _Step) -> _Step:
-    """Return ``one`` step for the problems in the mask and the ``other`` for the rest."""
-    xp, row, column = namespace(where), where[:, None], where[:, None, None]
-    return _Step(*map(xp.where, (row, row, row, column), one, other))
 
 
 def _moved_products(point: _Point, step: _Step, length: Any) -> Any:
