@@ -27,7 +27,7 @@ from tensormargin.fitting.blocks import SignedDesign, block_problem
 from tensormargin.fitting.formats.tucker import TuckerWeight
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of
-from tensormargin.selection.flat import flat_features
+from tensormargin.selection.flat import FlatFeatures
 from tensormargin.selection.inner_products import InnerProducts
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -380,7 +380,7 @@ class TestSearches:
                 tol=1e-8 if by_steps else 1e-3,
             )  # fmt: skip
             training = training_set(model, X, y, None)
-            features = flat_features(training.array, intercept)
+            features = FlatFeatures(training.array, intercept)
             assert features.is_worthwhile(model)
             short, long = features.fit(clone(model), training), clone(model).fit(X, y)
             close = 1e-3 if by_steps else 1e-9

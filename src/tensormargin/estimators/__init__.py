@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .engine import PLACES as PLACES, at_most as at_most, one_blas_thread as one_blas_thread
     from .fit_steps import ToFit as ToFit, fit_batch as fit_batch
     from .fit_steps import TrainingSet as TrainingSet, fit_training_set as fit_training_set
-    from .fit_steps import keep_for_scoring as keep_for_scoring, keep_scheme as keep_scheme, specify as specify
+    from .fit_steps import keep_scheme as keep_scheme, specify as specify
     from .fit_steps import training_set as training_set
     from .fit_steps import without_convergence_warnings as without_convergence_warnings
     from .many_fits import fit_many as fit_many

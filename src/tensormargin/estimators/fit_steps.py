@@ -21,7 +21,7 @@ from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
 from .engine import fit_on_arrays, fit_specs
-from .weight_layout import Layout, keep_coef, layout_of
+from .weight_layout import Layout, layout_of
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,6 @@ def _warm_starts(classifier: Any, shape: Any, classes: Array, rank: Any, n_probl
     if starts is None or any(start.rank != rank for start in starts):
         return cold
     return [LastFit(start, float(b)) for start, b in zip(starts, to_host(classifier.intercept_), strict=True)]
-
-
-def keep_for_scoring(
-    classifier: Any, classes: Array, array: SampleArray, coef: Array, intercept: Array, rank: Any, n_parameters: int
-) -> Any:
-    """Set the attributes that scoring needs, from ``coef`` with one row per problem, and return the classifier."""
-    keep_coef(classifier, coef, array, rank)
-    return keep_scheme(classifier, classes, array, n_parameters, intercept)
 
 
 def keep_scheme(

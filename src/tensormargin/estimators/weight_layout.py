@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data import Shapes
 from ..fitting import FORMATS, Fit, Format, SampleArray, ViewArray, ViewsFormat, ViewsWeight, Weight, working_dtype
-from ..runtime import Array, is_foreign, to_host
+from ..runtime import is_foreign, to_host
 
 FULL = "full"
 EQUAL = "equal"
@@ -68,21 +68,14 @@ class OneTensor(Layout):
         return [form.from_tensorly(one, self.shape) for one in stored] if all(map(form.wrote, stored)) else None
 
     def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        coef = np.stack([fit.weight.to_dense() for fit in fits])
-        keep_coef(classifier, coef, array, fits[0].weight.rank)
+        dense = np.stack([fit.weight.to_dense() for fit in fits]).astype(working_dtype(array.dtype), copy=False)
+        classifier.rank_, classifier.coef_ = fits[0].weight.rank, array.kept(dense)
+        for name in ("view_scale_", "view_shares_", "mean_scores_", "n_missing_"):  # of a fit to several views
+            classifier.__dict__.pop(name, None)
 
     def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
         weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
         classifier.weight_ = weights[0] if len(weights) == 1 else weights
-
-
-def keep_coef(classifier: Any, coef: Array, array: SampleArray, rank: Any) -> None:
-    """Set ``coef_`` and ``rank_`` for one tensor per sample; ``coef`` has one row per binary problem, in any shape."""
-    dense = coef.reshape(-1, *array.sample_shape).astype(working_dtype(array.dtype), copy=False)
-    classifier.rank_ = rank
-    classifier.coef_ = array.kept(dense)
-    for name in ("view_scale_", "view_shares_", "mean_scores_", "n_missing_"):  # of a fit to several views
-        classifier.__dict__.pop(name, None)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, 
 from ..fitting import SampleArray, sample_array
 from ..runtime import Array, Deadline, rows_of, tuning
 from ..transformers import fit_transformed, transformed
-from .flat import flat_features
+from .flat import FlatFeatures
 from .grid import Candidate
 from .inner_products import InnerProducts
 from .splits import Split
@@ -145,7 +145,7 @@ class PreparedSplit(HeldOut):
 
     def _fit(self, classifier: TensorMarginClassifier) -> TensorMarginClassifier:
         if self._flat is None:
-            self._flat = flat_features(self.fitted.array, classifier.fit_intercept)
+            self._flat = FlatFeatures(self.fitted.array, classifier.fit_intercept)
         if self._flat.is_worthwhile(classifier):
             fitted: TensorMarginClassifier = self._flat.fit(classifier, self.fitted)
             return fitted
