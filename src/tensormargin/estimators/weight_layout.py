@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -18,42 +17,14 @@ FULL = "full"
 EQUAL = "equal"
 
 
-class Layout(ABC):
-    """How a classifier's parameters give the format of its weights, and its weights the fitted attributes."""
-
-    @abstractmethod
-    def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
-        """Return the format of the weights, and their complete rank."""
-
-    def view_scales(self, classifier: Any) -> Mapping[str, float | None] | None:
-        """Return the factor of each view that is used, None for "equal"; None for one tensor."""
-        return None
-
-    @abstractmethod
-    def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
-        """Return the weights of the last fit, one per binary problem; None if they are of another format."""
-
-    @abstractmethod
-    def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``coef_`` and ``rank_``, and for several views what else scoring needs."""
-
-    @abstractmethod
-    def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
-        """Set ``weight_``."""
-
-
-def layout_of(shape: Any) -> Layout:
-    """Return the layout for samples of a shape, or of a dictionary of shapes."""
-    return SeveralViews(shape) if isinstance(shape, dict) else OneTensor(shape)
-
-
 @dataclass(frozen=True)
-class OneTensor(Layout):
+class OneTensor:
     """One tensor per sample."""
 
     shape: tuple[int, ...]
 
     def format_and_rank(self, classifier: Any) -> tuple[Format, Any]:
+        """Return the format of the weights, and their complete rank."""
         for name in ("decomposition", "rank"):
             value = getattr(classifier, name)
             if isinstance(value, dict):
@@ -63,24 +34,30 @@ class OneTensor(Layout):
         form = FORMATS[classifier.decomposition]
         return form, form.valid_rank(_as_tuple(classifier.rank), self.shape)
 
+    def view_scales(self, classifier: Any) -> None:
+        """Return the factor of each view that is used, None for "equal"; None for one tensor."""
+
     def kept_weights(self, classifier: Any) -> Sequence[Weight] | None:
+        """Return the weights of the last fit, one per binary problem; None if they are of another format."""
         form, stored = FORMATS[classifier.decomposition], _as_list(classifier.weight_)
         return [form.from_tensorly(one, self.shape) for one in stored] if all(map(form.wrote, stored)) else None
 
     def keep(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``coef_`` and ``rank_``, and for several views what else scoring needs."""
         dense = np.stack([fit.weight.to_dense() for fit in fits]).astype(working_dtype(array.dtype), copy=False)
         classifier.rank_, classifier.coef_ = fits[0].weight.rank, array.kept(dense)
         for name in ("view_scale_", "view_shares_", "mean_scores_", "n_missing_"):  # of a fit to several views
             classifier.__dict__.pop(name, None)
 
     def keep_weights(self, classifier: Any, fits: Sequence[Fit], array: SampleArray) -> None:
+        """Set ``weight_``."""
         weights = [array.kept(fit.weight.to_tensorly(working_dtype(array.dtype))) for fit in fits]
         classifier.weight_ = weights[0] if len(weights) == 1 else weights
 
 
 @dataclass(frozen=True)
-class SeveralViews(Layout):
-    """Several views, with their shapes by name."""
+class SeveralViews:
+    """Several views, with their shapes by name; the methods are those of `OneTensor`."""
 
     shapes: Shapes
 
@@ -172,6 +149,15 @@ class SeveralViews(Layout):
                 weights = [np.zeros(one.sample_shape, dtype) for _ in fits]
             kept = [one.kept(weight) for weight in weights]
             classifier.weight_[name] = kept[0] if len(kept) == 1 else kept
+
+
+Layout = OneTensor | SeveralViews
+"""How a classifier's parameters give the format of its weights, and its weights the fitted attributes."""
+
+
+def layout_of(shape: Any) -> Layout:
+    """Return the layout for samples of a shape, or of a dictionary of shapes."""
+    return SeveralViews(shape) if isinstance(shape, dict) else OneTensor(shape)
 
 
 def _form_of(fit: Fit) -> ViewsFormat:
