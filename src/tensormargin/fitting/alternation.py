@@ -295,8 +295,7 @@ def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solv
     may_be_small = solver is solve_dual_cd and design.shape[0] * design.shape[1] <= most
     small = solve_small_block(design, problem, request.beta, request.gap_tol, request.wide) if may_be_small else None
     if small is not None:
-        vector, intercept, beta, certificate = small
-        return SolvedBlock(request.block, vector, intercept, certificate, certificate.relative_gap, beta)
+        return SolvedBlock(request.block, *small[:3], small.certificate.relative_gap, small.beta)
     block = block_problem(design, problem, request.gap_tol, request.wide)
     solution = solver(block, request.beta, request.gap_tol)
     recovered = block.recover(solution.u, solution.margins)

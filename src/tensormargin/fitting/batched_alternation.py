@@ -111,7 +111,7 @@ def _solve(
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
         solutions = solve_batched(designs, problems, [request.gap_tol for request in requests])
         return [
-            SolvedBlock(request.block, *solution, solution.certificate.relative_gap, request.beta)
+            SolvedBlock(request.block, *solution[:3], solution.certificate.relative_gap, request.beta)
             for request, solution in zip(requests, solutions, strict=True)
         ]
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,3 +69,12 @@ class Certificate:
         if not isfinite(gap):
             return inf
         return abs(gap) / self.scale if self.scale > 0 else 0.0
+
+
+class BlockSolution(NamedTuple):
+    """The vector and intercept of one block problem, with their certificate for Eq. 12, and the dual point if kept."""
+
+    vector: FloatArray
+    intercept: float
+    certificate: Certificate
+    beta: FloatArray | None = None

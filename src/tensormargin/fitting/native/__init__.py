@@ -17,7 +17,7 @@ import numpy as np
 
 from ...runtime import Array, FloatArray, tuning
 from ..formats import Weight
-from ..objective import Certificate, MarginProblem, Objective
+from ..objective import BlockSolution, Certificate, MarginProblem, Objective
 from ..samples.base import Samples
 
 _LIBRARY = Path(__file__).parent / "small.so"
@@ -107,18 +107,9 @@ def limits(wide: float = 1.0) -> FloatArray:
     return np.array([_GAP, *descent, tuning.FACE_WORK_IF_SMALL, wide])
 
 
-class SmallSolution(NamedTuple):
-    """The vector and intercept of a small block problem, its dual point, and the certificate of Eq. 12 at them."""
-
-    vector: FloatArray
-    intercept: float
-    beta: FloatArray
-    certificate: Certificate
-
-
 def solve_small_block(
     design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float, wide: float = 1.0
-) -> SmallSolution | None:
+) -> BlockSolution | None:
     """Return the solution of a small block problem.
 
     None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
@@ -153,7 +144,7 @@ def solve_small_block(
     certificate = Certificate(*values)
     if failed or not certificate.relative_gap <= gap_tol:
         return None
-    return SmallSolution(vector, intercept, beta, certificate)
+    return BlockSolution(vector, intercept, certificate, beta)
 
 
 class SmallSweep(NamedTuple):

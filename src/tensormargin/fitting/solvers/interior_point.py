@@ -32,20 +32,12 @@ import scipy.linalg
 
 from ...runtime import Array, FloatArray, inverses, like, namespace, rows_of, slices, to_host, tuning
 from ..blocks import BlockProblem
-from ..objective import Certificate, MarginProblem
+from ..objective import BlockSolution, Certificate, MarginProblem
 from .base import Solution, solution_at, starting_point
 
 _TINY = float(np.finfo(float).tiny)
 _EPSILON = float(np.finfo(float).eps)
 _RIDGE = 1e-14
-
-
-class BlockSolution(NamedTuple):
-    """The vector and intercept of one block problem, with their certificate for Eq. 12."""
-
-    vector: FloatArray
-    intercept: float
-    certificate: Certificate
 
 
 def solve_batched(designs: Any, problems: Sequence[MarginProblem], tols: Sequence[float]) -> list[BlockSolution]:

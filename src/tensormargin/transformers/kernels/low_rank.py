@@ -23,14 +23,6 @@ class Root(NamedTuple):
     lower: FloatArray
 
 
-class Factor(NamedTuple):
-    """A root, the features of all samples that it was computed from, and what they leave out of each k(x, x)."""
-
-    root: Root
-    features: FloatArray
-    residuals: FloatArray
-
-
 def row_blocks(n_rows: int, entries_per_row: int) -> Iterator[slice]:
     """Yield slices of rows so small that a block has a bounded number of entries."""
     step = max(1, tuning.KERNEL_ENTRIES // max(1, entries_per_row))
@@ -67,8 +59,8 @@ def _not_positive(kernel: Kernel, value: float) -> str:
     )
 
 
-def pivoted_cholesky(kernel: Kernel, rows: Array, tol: float, most: int) -> Factor:
-    """Return features F with ``K = F F'`` up to ``tol``, or as close as ``most`` of them get.
+def pivoted_cholesky(kernel: Kernel, rows: Array, tol: float, most: int) -> tuple[Root, FloatArray, FloatArray]:
+    """Return a root, features F with ``K = F F'`` up to ``tol`` or as ``most`` get, and what is left of each k(x, x).
 
     Columns of K are computed for the pivots only, in blocks: of the samples with the largest residuals those are taken
     that are still among the largest after the others of their block. K itself is never formed.
@@ -94,7 +86,7 @@ def pivoted_cholesky(kernel: Kernel, rows: Array, tol: float, most: int) -> Fact
             raise ValueError(_not_positive(kernel, lowest))
         floor = max(floor, -2.0 * lowest)  # residuals as small as the rounding of others are rounding
     features = features[:, : len(pivots)]
-    return Factor(Root(pivots, np.tril(features[pivots])), features, np.maximum(residuals, 0.0))
+    return Root(pivots, np.tril(features[pivots])), features, np.maximum(residuals, 0.0)
 
 
 def _block_of_pivots(
