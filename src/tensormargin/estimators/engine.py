@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from math import prod
 from threading import Lock
 from typing import Any
@@ -116,56 +116,45 @@ def _fit_in_lockstep(specs: Sequence[OfArray], solver: str) -> list[Fit]:
             others = [k for k in own if k not in flat]
             if others:
                 chosen = [specs[k] for k in others]
-                found = _fit_on_workers(chosen, centred) if lazy else _fit_on_device(chosen, centred, solver)
-                fits.update(zip(others, found, strict=True))
+                fits.update(zip(others, _fit_shared(chosen, centred, solver), strict=True))
             for same in _by_array([specs[k][0] for k in flat]):
                 numbers = [flat[k] for k in same]
                 fits.update(zip(numbers, _fit_flat([specs[k] for k in numbers], centred), strict=True))
     return [fits[k] for k in every]
 
 
-def _fit_on_device(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fit]:
-    array = specs[0][0]
-    parts, numbers = _distinct_problems([spec for _, spec in specs], [0] * len(specs))
-    of_parts = [specs[k][1] for k in parts]
-    dtype = np.dtype(np.float64) if array.is_small else None
-    samples = SharedSamples(array.X, [spec.problem.rows for spec in of_parts], dtype)
-    ordered = [_reordered(spec, rows) for spec, rows in zip(of_parts, samples.rows, strict=True)]
-    shares, signs = [spec.shares for spec in ordered], [spec.problem.signs for spec in ordered]
-    moments = samples.first_pass(shares, signs, centred)
-    own = working_dtype(array.dtype)  # float32 samples are checked against float32, even if computed in float64
-    if not all(in_range(one, own, len(part)) for one, part in zip(moments, shares, strict=True)):
-        return [fit_binary(array, spec) for _, spec in specs]  # handles or reports the problem
-    in_order = [
-        replace(spec, problem=ordered[part].problem, shares=ordered[part].shares)
-        for (_, spec), part in zip(specs, numbers, strict=True)
-    ]
-    fits = _alternate_all(in_order, numbers, moments, lambda members: alternate_batched(samples, members, solver))
-    return [best_fit(own_fits, samples.pivot) for own_fits in fits]
-
-
-def _fit_on_workers(specs: Sequence[OfArray], centred: bool) -> list[Fit]:
-    from ..fitting import LazyProblem, SharedLazySamples
-
+def _fit_shared(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fit]:
+    """Return the best fit of each binary problem; problems on a device, or of Dask arrays, share their samples."""
     arrays, source_of = [], [0] * len(specs)
     for number, same in enumerate(_by_array([array for array, _ in specs])):
         arrays.append(specs[same[0]][0])
         for k in same:
             source_of[k] = number
     parts, numbers = _distinct_problems([spec for _, spec in specs], source_of)
-    tol = min(spec.settings.tol for _, spec in specs)
-    problems = [LazyProblem(source_of[k], specs[k][1].problem.rows) for k in parts]
-    dtypes = [array.dtypes(tol) for array in arrays]
-    samples = SharedLazySamples([array.X for array in arrays], problems, [of_array[0] for of_array in dtypes])
-    shares, signs = [specs[k][1].shares for k in parts], [specs[k][1].problem.signs for k in parts]
+    of_parts = [specs[k][1] for k in parts]
+    dtypes = [array.dtypes(min(spec.settings.tol for _, spec in specs)) for array in arrays]
+    samples: Any
+    if arrays[0].is_lazy:
+        from ..fitting import LazyProblem, SharedLazySamples
+
+        problems = [LazyProblem(source_of[k], specs[k][1].problem.rows) for k in parts]
+        samples = SharedLazySamples([array.X for array in arrays], problems, [own[0] for own in dtypes])
+    else:
+        samples = SharedSamples(arrays[0].X, [spec.problem.rows for spec in of_parts], dtypes[0][0])
+        of_parts = [_reordered(spec, rows) for spec, rows in zip(of_parts, samples.rows, strict=True)]
+    shares, signs = [spec.shares for spec in of_parts], [spec.problem.signs for spec in of_parts]
     moments = samples.first_pass(shares, signs, centred)
     for k, one in zip(parts, moments, strict=True):
-        own = dtypes[source_of[k]]
+        own = dtypes[source_of[k]]  # float32 samples are checked against float32, even if computed in float64
         checked_in = own[0] if len(own) > 1 else working_dtype(specs[k][0].dtype)
         if not in_range(one, checked_in, len(specs[k][1].shares)):
             return [fit_binary(array, spec) for array, spec in specs]  # handles or reports the problem
-    only_specs = [spec for _, spec in specs]
-    fits = _alternate_all(only_specs, numbers, moments, lambda members: alternate_on_host(samples, members))
+    in_order = [
+        replace(spec, problem=of_parts[part].problem, shares=of_parts[part].shares)
+        for (_, spec), part in zip(specs, numbers, strict=True)
+    ]
+    on_host, batched = partial(alternate_on_host, samples), partial(alternate_batched, samples, solver=solver)
+    fits = _alternate_all(in_order, numbers, moments, on_host if arrays[0].is_lazy else batched)
     return [best_fit(own_fits, samples.pivot(part)) for own_fits, part in zip(fits, numbers, strict=True)]
 
 
@@ -207,10 +196,10 @@ def _fit_flat(specs: Sequence[OfArray], centred: bool) -> list[Fit]:
 
 
 def _by_array(arrays: Sequence[SampleArray]) -> list[list[int]]:
-    """Return the indices of Dask arrays that are the same."""
-    same: dict[str, list[int]] = {}
+    """Return the indices of arrays that are the same."""
+    same: dict[Any, list[int]] = {}
     for number, array in enumerate(arrays):
-        same.setdefault(array.X.name, []).append(number)
+        same.setdefault(array.X.name if array.is_lazy else id(array.X), []).append(number)
     return list(same.values())
 
 

@@ -247,8 +247,8 @@ class SharedSamples:
             for problem in range(len(rows))
         ]
 
-    @property
-    def pivot(self) -> Array | None:
+    def pivot(self, problem: int) -> Array | None:
+        """Return the tensor that has been subtracted from every sample of a problem, the same for all, or None."""
         return self._samples.pivot
 
     @property
