@@ -387,9 +387,8 @@ def _search_along(
 def _record(
     state: _State, before: Weight, objective_before: float, objectives: list[float], gaps: list[float], began: float
 ) -> Sweep:
-    length = float(np.linalg.norm(before.to_dense()))
     moved = float(np.linalg.norm(state.weight.to_dense() - before.to_dense()))
-    change = moved / length if length > 0 else np.inf
+    change = moved / before.norm if before.norm > 0 else np.inf
     decrease = (objective_before - state.objective) / state.scale if np.isfinite(objective_before) else 1.0
     return Sweep(tuple(objectives), tuple(gaps), change, decrease, perf_counter() - began)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 
 from ...runtime import Array, FloatArray
-from ..contractions import Contraction
+from ..contractions import Contraction, Direction
 
 Rank = int | tuple[int, ...] | None
 
@@ -160,6 +160,16 @@ class Weight(ABC):
     @abstractmethod
     def _expanded(self) -> FloatArray:
         """Return the array of ``shape``, not cached."""
+
+    @cached_property
+    def norm(self) -> float:
+        """The Frobenius norm."""
+        return float(np.linalg.norm(self.to_dense()))
+
+    @cached_property
+    def direction(self) -> Direction:
+        """The weight divided by its norm, as a column of a design."""
+        return Direction(self.to_dense() / self.norm)
 
     def coordinates(self) -> FloatArray:
         """Return a vector that depends continuously on the weight, for extrapolation."""

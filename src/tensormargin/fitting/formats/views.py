@@ -90,26 +90,11 @@ class ViewsFormat:
         return ViewsWeight.of(self, [getattr(form, method)(part, own, rng) for form, part, own in every])
 
 
-class _Unit:
-    """A weight and its direction, which stays the same object as long as only its strength changes."""
-
-    def __init__(self, weight: Weight) -> None:
-        self.weight = weight
-
-    @cached_property
-    def norm(self) -> float:
-        return float(np.linalg.norm(self.weight.to_dense()))
-
-    @cached_property
-    def direction(self) -> Direction:
-        return Direction(self.weight.to_dense() / self.norm)
-
-
 @dataclass(frozen=True)
 class _Part:
-    """The weight of one view: that of ``unit`` times ``strength``."""
+    """The weight of one view: ``unit`` times ``strength``; its direction is the same object for all strengths."""
 
-    unit: _Unit
+    unit: Weight
     strength: float = 1.0
 
     @property
@@ -120,14 +105,14 @@ class _Part:
     @property
     def is_flat(self) -> bool:
         """Whether the weight is linear in its entries."""
-        return isinstance(self.unit.weight, FullWeight)
+        return isinstance(self.unit, FullWeight)
 
     def block(self, index: int) -> Block:
-        block = self.unit.weight.block(index)
+        block = self.unit.block(index)
         return replace(block, vector=self.strength * block.vector)
 
     def refit(self) -> Block:
-        block = self.unit.weight.refit()
+        block = self.unit.refit()
         return replace(block, vector=self.strength * block.vector)
 
     def tangent(self) -> Tangent:
@@ -135,7 +120,7 @@ class _Part:
         if self.is_flat:
             block = self.block(0)
             return Tangent(block.vector, block.contractions, block.replace)
-        tangent = self.unit.weight.tangent()
+        tangent = self.unit.tangent()
         return replace(tangent, vector=self.strength * tangent.vector)
 
     def strengthened(self, vector: Array) -> _Part:
@@ -145,7 +130,7 @@ class _Part:
     def scaled(self) -> Weight:
         """Return the weight."""
         if self.strength == 1.0:
-            return self.unit.weight
+            return self.unit
         block = self.block(0)
         return block.replace(block.vector)
 
@@ -184,7 +169,7 @@ class ViewsWeight(Weight):
     @classmethod
     def of(cls, form: ViewsFormat, weights: Sequence[Weight]) -> ViewsWeight:
         """Return the weights of several views as one."""
-        return cls(form, [_Part(_Unit(weight)) for weight in weights])
+        return cls(form, [_Part(weight) for weight in weights])
 
     @cached_property
     def weights(self) -> list[Weight]:
@@ -212,7 +197,7 @@ class ViewsWeight(Weight):
         return tuple(weight.to_tensorly(dtype) for weight in self.weights)
 
     def _expanded(self) -> FloatArray:
-        return np.concatenate([part.strength * part.unit.weight.to_dense().ravel() for part in self._parts])
+        return np.concatenate([part.strength * part.unit.to_dense().ravel() for part in self._parts])
 
     def coordinates(self) -> FloatArray:
         return np.concatenate([weight.coordinates() for weight in self.weights])
@@ -225,11 +210,11 @@ class ViewsWeight(Weight):
 
     @property
     def rank(self) -> Any:
-        return tuple(part.unit.weight.rank for part in self._parts)
+        return tuple(part.unit.rank for part in self._parts)
 
     @property
     def n_parameters(self) -> int:
-        return sum(part.unit.weight.n_parameters for part in self._parts)
+        return sum(part.unit.n_parameters for part in self._parts)
 
     @cached_property
     def _flat(self) -> list[int]:
@@ -242,21 +227,21 @@ class ViewsWeight(Weight):
     @cached_property
     def _rides(self) -> bool:
         """Whether full weights have so few entries that they can be part of every block."""
-        sizes = [part.unit.weight.n_parameters for part in self._parts]
+        sizes = [part.unit.n_parameters for part in self._parts]
         others = sum(sizes[view] for view in self._low_rank)
         return others == 0 or sum(sizes) - others <= others
 
     @cached_property
     def _n_blocks(self) -> list[int]:
         """Number of blocks of each view; zero for full weights."""
-        return [0 if part.is_flat else len(part.unit.weight.block_names) for part in self._parts]
+        return [0 if part.is_flat else len(part.unit.block_names) for part in self._parts]
 
     @cached_property
     def block_names(self) -> tuple[str, ...]:
         counts, parts = self._n_blocks, self._parts
         named = [
             ", ".join(
-                f"{self.form.names[view]}: {parts[view].unit.weight.block_names[index]}"
+                f"{self.form.names[view]}: {parts[view].unit.block_names[index]}"
                 for view, count in enumerate(counts)
                 if index < count
             )
@@ -282,12 +267,12 @@ class ViewsWeight(Weight):
 
     @property
     def has_tangent(self) -> bool:
-        return all(part.is_flat or part.unit.weight.has_tangent for part in self._parts)
+        return all(part.is_flat or part.unit.has_tangent for part in self._parts)
 
     @property
     def has_core(self) -> bool:
         """Whether all weights but small full ones are the Tucker weights of one rank."""
-        return self._rides and all(part.is_flat or part.unit.weight.has_core for part in self._parts)
+        return self._rides and all(part.is_flat or part.unit.has_core for part in self._parts)
 
     @property
     def largest_size(self) -> int:
@@ -336,7 +321,7 @@ class ViewsWeight(Weight):
 
     def _of_block(self, view: int, block: Block | Tangent) -> _Columns:
         write = block.retract if isinstance(block, Tangent) else block.replace
-        return _Columns(view, block.vector, block.contractions, lambda vector: _Part(_Unit(write(vector))))
+        return _Columns(view, block.vector, block.contractions, lambda vector: _Part(write(vector)))
 
     def _strengths(self, views: list[int]) -> list[_Columns]:
         """Return one column for each of some views that are not zero: the scores of its direction."""
