@@ -42,11 +42,10 @@ _TRANSFORMERS = {
     "preparation.union": "TensorUnion ViewTransformer",
     "representations.band_power": "BandPower",
     "representations.convolutions": "Convolutions",
+    "representations.corrections": "Detrend Spectra",
     "representations.covariances": "Connectome Covariances",
-    "representations.detrend": "Detrend",
     "representations.imputation": "Impute",
     "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",
-    "representations.spectra": "Spectra",
 }
 _OTHERS = {
     "data.axes": "Axis",
@@ -73,6 +72,8 @@ _LEFT = {  # modules of transformers that classes have left
     "preparation.lengths.EqualLength": "preparation.resizing.EqualLength",
     "representations.anova.AnovaMask": "preparation.shaping.AnovaMask",
     "representations.connectome.Connectome": "representations.covariances.Connectome",
+    "representations.detrend.Detrend": "representations.corrections.Detrend",
+    "representations.spectra.Spectra": "representations.corrections.Spectra",
 }
 _MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES} | {
     f"{place}.{old}": f"tensormargin.transformers.{new}"

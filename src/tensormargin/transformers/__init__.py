@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from .representations.band_power import BandPower as BandPower
     from .representations.convolutions import Convolutions as Convolutions
     from .representations.covariances import Connectome as Connectome, Covariances as Covariances
-    from .representations.detrend import Detrend as Detrend
+    from .representations.corrections import Detrend as Detrend, Spectra as Spectra
     from .representations.imputation import Impute as Impute
     from .representations.mode_maps import Decimate as Decimate, Differences as Differences, ModeMap as ModeMap
     from .representations.mode_maps import Project as Project, Smooth as Smooth, Whiten as Whiten, Xdawn as Xdawn
     from .representations.patches import Patches as Patches
-    from .representations.spectra import Spectra as Spectra
 
 __all__ = [
     "KERNELS", "AnovaMask", "BandPower", "Composite", "Connectome", "Convolutions", "Covariances", "Crop",
