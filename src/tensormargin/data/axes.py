@@ -210,11 +210,7 @@ def axes_of(
 
 
 def axes_of_volume(affine: Any, shape: Sequence[int | None]) -> Axes | None:
-    """Return x, y and z in mm for the first three modes of a volume, with coordinates if the affine keeps them apart.
-
-    An affine that turns the volume mixes directions: then only names and units are known, of the axis that each mode
-    is closest to.
-    """
+    """Return x, y and z in mm for the first three modes of a volume, with coordinates unless the affine turns it."""
     matrix = np.asarray(affine, np.float64)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or len(shape) < 3 or None in shape[:3]:
         return None

@@ -104,12 +104,7 @@ class Checkpoint:
 
 
 class Units(Mapping[str, Any]):
-    """The finished units of one computation, by key; with ``folder=None``, nothing is stored.
-
-    Values are made of numbers, text, None, lists, tuples, dictionaries with text keys, and NumPy arrays; a value of
-    another kind is not stored, and its unit is computed again. Units are written every now and then, and when the
-    ``with`` block ends, however it ends.
-    """
+    """Finished units by key, of JSON types and arrays; they are written now and then, and when ``with`` ends."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -191,11 +186,7 @@ def units_of(checkpoint: Checkpoint | None, name: str, *content: Any) -> Units:
 def run_units(
     jobs: Mapping[str, Any], units: Units, n_jobs: int | None, due: Callable[[], bool] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the key and the result of every job: the stored ones first, then the others in order of completion.
-
-    Jobs are made by `joblib.delayed`, with arrays as separate arguments, which a cluster then gets only once. ``due``
-    is called before every job but the first; once it returns False, no more jobs are begun.
-    """
+    """Yield key and result of every job (`joblib.delayed`), stored ones first; once ``due`` is False, none is begun."""
     yield from ((key, units[key]) for key in jobs if key in units)
     missing = [(_Keyed(key, function), *given) for key, (function, *given) in jobs.items() if key not in units]
     parallel = Parallel(n_jobs, batch_size=1, return_as="generator_unordered", **worker_options(n_jobs))

@@ -107,11 +107,7 @@ def unmasked(X: Any) -> Array:
 
 
 def axes_in(X: Any) -> AnyAxes:
-    """Return the names, units and coordinates of the modes of samples, as far as X states them; a dictionary for Views.
-
-    The columns of a data frame of tensors give the coordinates of its first modes, the dimensions of an xarray
-    DataArray after the first the names of all of them, with their coordinates and units (``attrs["units"]``).
-    """
+    """Return the axes of samples, as far as X states them: columns of frames, dimensions of DataArrays, by view."""
     if type(X) is np.ndarray:
         return None
     known = getattr(X, "sample_axes", None)  # of Views

@@ -138,11 +138,7 @@ def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:
 
 
 def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -> list[str]:
-    """Return messages about covariates, views and groups that determine the labels, with remedies.
-
-    Of X only views are examined: each column of those with one vector per sample, others as a whole. What is the same
-    in all samples of a group counts once.
-    """
+    """Return messages, with remedies, about groups, and columns of views or whole views, that determine the labels."""
     groups = checked_groups(X, groups)
     codes = np.unique(y, return_inverse=True)[1]
     found = [] if groups is None else list(_few_groups(y, groups))
@@ -263,10 +259,7 @@ def _few_groups(y: Array, groups: Array) -> Iterator[str]:
 
 
 def blocks_in_time(y: Array) -> int:
-    """Return the number of blocks of equal labels if they are far fewer than in random order, otherwise 0.
-
-    The number of blocks in random order has the mean and variance of Wald and Wolfowitz (1940), for several classes.
-    """
+    """Return the number of blocks of equal labels if far fewer than by chance (Wald and Wolfowitz 1940), else 0."""
     n, counts = len(y), np.unique(y, return_counts=True)[1].astype(float)
     if len(counts) < 2 or n < 3:
         return 0
@@ -277,10 +270,7 @@ def blocks_in_time(y: Array) -> int:
 
 
 def describe_order(y: Array, runs: Array | None) -> str | None:
-    """Return a message if in every run (file, group) all samples of one class come before those of the next.
-
-    ``runs`` is None for one run. None if some run has another order, a class in several blocks, or by chance.
-    """
+    """Return a message if in every run all samples of one class come before those of the next, and not by chance."""
     orders, by_chance = set(), 1.0
     for run in [None] if runs is None else np.unique(runs):
         own = y if run is None else y[runs == run]

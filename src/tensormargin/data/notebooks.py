@@ -61,7 +61,9 @@ def map_picture(map: Array, caption: str) -> str:
     if shares.ndim > 2:
         peak = [int(place) for place in np.unravel_index(np.argmax(np.abs(shares)), shares.shape)]
         shown = shares[(slice(None),) * 3 + tuple(peak[3:])]
-        cuts = [(shown.take(peak[mode], axis=mode), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)]
+        cuts = [
+            (np.asarray(shown.take(peak[mode], axis=mode)), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)
+        ]
     images = "".join(_image(cut, f"{caption}, {words}".removesuffix(", ")) for cut, words in cuts)
     return f'<figure style="margin:0.5em 0">{images}<figcaption>{escape(caption)}</figcaption></figure>'
 

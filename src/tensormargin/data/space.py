@@ -34,11 +34,7 @@ def checked_affine(affine: Any) -> FloatArray:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How to turn a volume so that its axes run to the right, to the front and up, as far as they do.
-
-    ``order`` has the mode that runs along x, y and z, ``flipped`` whether it runs backwards; ``shape`` is that of the
-    stored volume, and ``affine`` that of the turned one.
-    """
+    """How to turn a volume to x, y and z: the mode along each, which are flipped, its shape, and the turned affine."""
 
     order: tuple[int, ...]
     flipped: tuple[bool, ...]
@@ -86,11 +82,7 @@ def _turn(order: Sequence[int], flipped: Sequence[bool], shape: Sequence[int]) -
 
 
 def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, FloatArray]:
-    """Return volumes with their modes in the order and direction of a reference affine, and their new affine.
-
-    Modes are exchanged and flipped, so no value changes; grids that are oblique to each other stay so. The three modes
-    of space begin with the mode ``first``; samples may come before, times behind.
-    """
+    """Return volumes, modes exchanged and flipped from ``first`` on as a reference affine has it, and their affine."""
     shape = tuple(int(size) for size in values.shape[first : first + 3])
     own, other = Orientation.of(affine, shape), Orientation.of(reference, shape)
     if (own.order, own.flipped) == (other.order, other.flipped):
@@ -111,11 +103,7 @@ def millimetres(affine: Any, indices: Any) -> FloatArray:
 
 
 def resampled(volume: Any, affine: Any, shape: Sequence[int], to_affine: Any) -> FloatArray:
-    """Return a volume on another grid, interpolated linearly; outside of the volume it is its smallest value.
-
-    Entries that are not finite count as the smallest value. Grids that are finer than the new one are smoothed first,
-    so that no voxel is skipped.
-    """
+    """Return a volume on another grid, smoothed if coarser, linear; its minimum outside and where it is not finite."""
     from scipy.ndimage import affine_transform, gaussian_filter
 
     values = np.asarray(volume, np.float32)

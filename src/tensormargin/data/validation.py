@@ -417,11 +417,7 @@ NO_METADATA = Metadata()
 
 
 def checked_confounds(X: Any, confounds: Any) -> Array | None:
-    """Return confounds as a structured array with one entry per sample and one field per confound, float64 or text.
-
-    Columns of both come in a data frame, a structured array, an array of objects, or a mapping of names to vectors. In
-    an array of text, columns of numbers are numbers. Columns of other arrays are named "0", "1", ...
-    """
+    """Return confounds (frame, array, mapping) as a structured array, one field of float64 or text per column."""
     if confounds is None:
         return None
     columns = _columns(confounds)

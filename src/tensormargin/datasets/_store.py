@@ -76,11 +76,7 @@ def obtain(
     data_home: str | Path | None = None,
     origin: str = "the public original",
 ) -> Path:
-    """Return the path of a data file; fetch it into the cache if it is neither there nor in TENSORMARGIN_DATA.
-
-    ``relative`` is a path in either folder, ``fetch`` writes the file to a given path and raises if its content is not
-    as expected, ``origin`` names the source in the error message.
-    """
+    """Return the path of a data file; ``fetch`` writes it to the cache, or raises, if it is not at hand."""
     at_hand = found(relative, data_home)
     if at_hand is not None:
         return at_hand

@@ -49,11 +49,7 @@ _REPLACE = "Replace infinity by NaN or by a number, or leave those samples out"
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file that has not been read yet, described as in `Entry`.
-
-    ``get`` takes a tuple of slices, one per axis (empty for the whole array), and returns these entries. ``verify``
-    checks the checksum of an array whose parts are read without it, by reading the whole array once.
-    """
+    """An array in a file that ``get`` reads (slices per axis, or none); ``verify`` reads it once for its checksum."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

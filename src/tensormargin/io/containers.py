@@ -212,11 +212,7 @@ def _texts(array: Array) -> list[str]:
 def _axes_in(
     path: Path, held: Mapping[str, Stored], name: str, axis: int, taken: Collection[str | None]
 ) -> tuple[Axes | None, tuple[str, ...]]:
-    """Return the axes of the samples, as the container describes or names them or as its vectors suggest, and notes.
-
-    Coordinates are those of the dimension scale, or of a vector of the same name beside the samples. Otherwise, vectors
-    with the names of `_VECTORS`, but for those ``taken``, are the coordinates of the one mode that has their length.
-    """
+    """Return the axes that the container describes or names, or that its vectors (`_VECTORS`) suggest, and notes."""
     shape = held[name].shape
     modes = [place for place in range(len(shape)) if place != axis % len(shape)]
     sizes = [shape[place] for place in modes]

@@ -135,11 +135,7 @@ def as_labels(path: Path, column: Any, what: str) -> Array:
 def choose_columns(
     path: Path, columns: Mapping[str, Any], usual: str | None, request: Request, paths: str | None = None
 ) -> dict[str, Any]:
-    """Return target, groups, confounds and warnings of samples, from columns with one value per sample.
-
-    ``usual`` is the column with the labels in this kind of file, ``paths`` the one with the samples. Labels may also be
-    in a separate file.
-    """
+    """Return target, groups, confounds and warnings from columns; ``usual`` is that of labels, ``paths`` of samples."""
     select = request.select
     label = usual if select.labels is None and usual is not None and usual != select.groups else None
     label = label or choose_labels(path, columns, select.labels, select.groups)

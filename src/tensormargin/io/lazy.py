@@ -36,11 +36,7 @@ def check_dask(path: Path) -> None:
 
 
 def stays_in_files(path: Path, lazy: bool | str, n_bytes: int, in_parts: bool) -> bool:
-    """Return whether samples of this size are left in their files.
-
-    With ``lazy="auto"`` those are which can be read ``in_parts`` and are larger than a share of the available memory.
-    Raise `BadFileError` if Dask is missing, and loading them instead would need more than all of it.
-    """
+    """Return whether samples stay in their files; with "auto", if they can be read in parts and would fill memory."""
     if lazy != "auto":
         return bool(lazy)
     available = available_bytes()
@@ -120,11 +116,7 @@ def worker_here() -> str | None:
 
 
 def samples_per_chunk(chunks: Chunks, sample_bytes: int, together: int = 1, at_most: int | None = None) -> int:
-    """Return the number of samples per chunk.
-
-    If ``chunks`` is a size in bytes, the number is a multiple of ``together``, the samples that the file stores
-    together, and no larger than ``at_most``.
-    """
+    """Return the number of samples per chunk; of a size in bytes, a multiple of ``together`` up to ``at_most``."""
     from dask import config
     from dask.utils import parse_bytes
 

@@ -53,11 +53,7 @@ def require_onnx() -> Any:
 
 
 class Graph:
-    """Nodes and constants of a graph whose input is a batch of samples, or one batch for each of several views.
-
-    ``real`` is the type of non-integer constants: float32, or float64 if more digits are needed. ``nbytes`` is the size
-    of the constants, which is almost that of the file unless it is small.
-    """
+    """A graph over batches of samples or views; ``real`` is the type of constants, ``nbytes`` their size."""
 
     samples = "samples"
     """Name of the only input; those of several views have the views' names."""

@@ -146,11 +146,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Window:
-    """The events of a recording, and the time around each that becomes a sample, in seconds.
-
-    ``events`` are a table, the names of those to take, None for all that the recording has, or `TABLE` for one that is
-    still to be given. Without ``tmax``, a sample is as long as its event.
-    """
+    """Events (a table, names, None for all, `TABLE` for one still to come) and the part around each, in seconds."""
 
     events: Any = _option(
         "Table with onset, duration (seconds) and trial_type to cut DATA with, or comma-separated events to take.",

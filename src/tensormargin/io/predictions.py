@@ -38,12 +38,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a sp
 
 @dataclass(frozen=True)
 class Predictions:
-    """A model's predictions for a set of samples, with their file names or indices.
-
-    Columns are "file" of samples from several files, "label" and "group" if known, then "probability of CLASS" for each
-    class, or "score of CLASS" for a model without probabilities, and what `ComparedSamples` says. ``made_by`` says how
-    the probabilities were made (`probabilities_from`).
-    """
+    """Predictions by sample, columns of labels, probabilities or scores and comparisons, and how they were made."""
 
     names: list[str]
     predicted: Array
@@ -53,11 +48,7 @@ class Predictions:
 
 
 def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
-    """Raise `BadFileError` if the samples do not fit the model.
-
-    ``axes`` are those of the samples that the model was fitted to. Other channels, or channels in another order, are an
-    error; see `axes_warning` for other times or wavelengths.
-    """
+    """Raise `BadFileError` if samples, or their channels, do not fit the model, which was fitted with these axes."""
     error, _ = contradictions(axes, samples.axes)
     if error is not None:  # first, since it names the channels that a shape only counts
         raise BadFileError(f"{samples.source}: {error}")
@@ -264,11 +255,7 @@ def scene_predictions(
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write a CSV file with one row per sample, atomically. The last column says how the probabilities were made.
-
-    Text that a spreadsheet would take for a formula gets an apostrophe in front, see `neutral`. Line breaks in labels
-    are quoted, and read back by `csv.reader` if the file is opened with ``newline=""``.
-    """
+    """Write a CSV file with one row per sample, atomically; what a spreadsheet would execute is made `neutral`."""
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)

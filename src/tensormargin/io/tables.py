@@ -92,10 +92,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def _separator(path: Path, lines: list[str]) -> str:
-    """Return the separator: that of the ending, or what all lines have instead of it.
-
-    Spreadsheets write semicolons in locales with a decimal comma, and tables are saved under the wrong ending.
-    """
+    """Return the separator of the ending, or the one that all lines have instead, such as ; in some locales."""
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     counts = {mark: {line.count(mark) for line in lines if line.strip()} for mark in (";", "\t", ",", "|")}
     if not lines or usual in lines[0]:

@@ -269,11 +269,7 @@ def _nothing(*_: Any) -> None:
 
 
 class WorkerBatch(Batch):
-    """Some jobs that run one after the other on a worker.
-
-    joblib's batch opens a client on the worker, for further parallel jobs. Ours start none (`WorkerCall`), and on a
-    worker within this process, such a client would leave itself behind as Dask's default scheduler.
-    """
+    """Jobs, one after the other, without joblib's client for further ones, which would stay as Dask's default."""
 
     def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the results of the jobs."""

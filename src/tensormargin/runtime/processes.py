@@ -35,11 +35,7 @@ def worker_options(n_jobs: int | None) -> dict[str, Any]:
 
 
 def end_with(parent: int) -> None:
-    """Let this process end soon after its parent, with a thread that looks for it.
-
-    Linux can send a signal instead, but at the end of the thread that started the process, which need not be that of
-    its process.
-    """
+    """Let this process end soon after its parent, by a thread; Linux' signal comes when the starting thread ends."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
@@ -54,10 +50,7 @@ def _watch(parent: int) -> None:
 
 @cache
 def _own_folder(process: int) -> Path | None:
-    """Return the folder for this process's samples, after those of processes that were killed have been removed.
-
-    None leaves the choice to joblib: on systems without locks, and where nothing can be written.
-    """
+    """Return the folder for shared samples, without those of killed processes; None leaves the choice to joblib."""
     try:
         import fcntl
     except ImportError:

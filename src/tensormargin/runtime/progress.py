@@ -28,10 +28,7 @@ def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: i
 
 
 class EqualStages:
-    """Stages of equal length, each of which reports its progress and then goes on for a while without a report.
-
-    How much of a stage is reported is measured on the finished ones; the first one is expected to report all of it.
-    """
+    """Stages of equal length; the share of a stage that is reported is measured on the finished ones, at first all."""
 
     def __init__(self, progress: Progress | None, number: int) -> None:
         self._progress, self._number = progress, number

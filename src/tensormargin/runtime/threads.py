@@ -39,11 +39,7 @@ def worker_threads(count: int) -> Iterator[None]:
 
 
 def over_parts(function: Callable[[slice], Answer], n_items: int, n_bytes: int) -> list[Answer]:
-    """Call a function on consecutive slices of ``n_items`` and return the results in order.
-
-    The slices do not depend on the number of threads, only on ``n_items`` and ``n_bytes`` (the size of the data that
-    the function reads), so that sums over the results are bitwise reproducible.
-    """
+    """Return the results on slices that depend on the sizes, not on threads, so that their sums are reproducible."""
     return list(_answers(function, n_items, n_bytes))
 
 

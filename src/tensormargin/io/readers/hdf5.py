@@ -77,11 +77,7 @@ def _text(value: Any) -> str:
 def read_array(
     path: Path, name: str, where: tuple[slice, ...], rules: FileRules
 ) -> Array | tuple[int, str, tuple[int, ...]]:
-    """Return a data set, or the part given by slices.
-
-    Numbers that lie in the file as they are in memory need no parser: for those, return where they begin, their type
-    and the shape of the whole data set.
-    """
+    """Return a data set or a part; of plain numbers only where they begin in the file, their type and whole shape."""
     with h5py.File(path, "r") as file:
         dataset = _at(path, file, name, rules)
         begin = _begin_of_plain_numbers(path, dataset)

@@ -54,11 +54,7 @@ class ParserFailedError(Exception):
 
 
 class Shared:
-    """Memory that another process can map by a path.
-
-    On Linux and Windows it belongs to no file, so that nothing can be left behind; elsewhere it is a temporary file,
-    which the process that maps it removes.
-    """
+    """Memory that another process maps by its path: of no file on Linux and Windows, a temporary file elsewhere."""
 
     def __init__(self, n_bytes: int) -> None:
         self.handle = -1
