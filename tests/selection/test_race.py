@@ -212,11 +212,11 @@ class TestSearch:
         X, y = samples
         rng = np.random.default_rng(1)
         differences, spent = [], []
-        for _ in range(4):
+        for _ in range(2):
             rows = rng.permutation(90)
             train, test = rows[:60], rows[60:]
             race, every = (
-                auto_model(ranks=(1, 2), mus=(0, 1, (10, 0)), lams=(1,), tol=1e-2, exhaustive=exhaustive)
+                auto_model(ranks=(1,), mus=(0, 1, (10, 0)), lams=(1,), tol=1e-2, cv=3, exhaustive=exhaustive)
                 for exhaustive in (False, True)
             )
             race.fit(X[train], y[train])
