@@ -208,6 +208,10 @@ def library(name):
     module = pytest.importorskip(name, reason=reason)
     if name == "torch":
         module.set_num_threads(1)  # two threads on a busy machine wait for each other: 20 times slower on small arrays
+    else:
+        from quick_strict import compare_types_quickly
+
+        compare_types_quickly()
     return module, module.Device("device1") if name == "array_api_strict" else "cpu"
 
 
