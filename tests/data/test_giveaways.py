@@ -12,7 +12,7 @@ from tensormargin.data import blocks_in_time, describe_giveaways, describe_order
 from tensormargin.io import leakage_warnings
 from tensormargin.selection import TensorMarginClassifierCV
 
-QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0")
+QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -362,9 +363,15 @@ class TestSearches:
         np.testing.assert_allclose(short["mean_test_score"], long["mean_test_score"], rtol=2e-3)
         np.testing.assert_array_equal(short["n_parameters"], long["n_parameters"])
 
-    @pytest.mark.parametrize("intercept", [True, False])
-    @pytest.mark.parametrize("lacking", [0, 2])
-    @pytest.mark.parametrize("decomposition", ["full", "cp"])
+    @pytest.mark.parametrize(
+        ("decomposition", "lacking", "intercept"),
+        [
+            *product(["full"], [0, 2], [True, False]),
+            ("cp", 0, True),
+            ("cp", 2, False),
+            *(pytest.param("cp", *one, marks=pytest.mark.campaign) for one in ((0, False), (2, True))),
+        ],
+    )
     def test_flat_views_in_the_span_of_the_samples(self, intercept, lacking, decomposition):
         rng = np.random.default_rng(0)
         y = np.arange(24) % 3
@@ -435,7 +442,7 @@ class TestSearches:
         for most in (tuning.MOST_INNER_PRODUCTS, 0):
             monkeypatch.setattr(tuning, "MOST_INNER_PRODUCTS", most)
             settings = {"scoring": scoring, "exhaustive": True, "cv": 3, "random_state": 0}
-            searches.append(TensorMarginClassifierCV(("full", "cp"), (1,), **settings).fit(X, y))
+            searches.append(TensorMarginClassifierCV(("full", "cp"), (1,), (0.1, 1), (0, 1), **settings).fit(X, y))
         short, long = (search.cv_results_["mean_test_score"] for search in searches)
         np.testing.assert_allclose(short, long, atol=2e-3)
         np.testing.assert_allclose(searches[0].calibration_, searches[1].calibration_, rtol=2e-2)
@@ -477,7 +484,7 @@ class TestSearches:
         first_pass = MemorySamples.first_pass
         monkeypatch.setattr(MemorySamples, "first_pass", lambda self, *rest: reads.append(1) or first_pass(self, *rest))
         settings = {"random_state": 0, "exhaustive": True, "cv": 2, "scoring": _mean_margin, "n_jobs": n_jobs}
-        settings |= {"lams": (1.0,), "multi_class": "ovo"} if n_jobs > 1 else {}
+        settings |= {"lams": (1.0,) if n_jobs > 1 else (0.1, 1.0, 10.0), "mus": (0, 1), "multi_class": "ovo"}
         searches, counts = [], []
         for n_bytes in (tuning.KEPT_PASSES_BYTES, 0):
             monkeypatch.setattr(tuning, "KEPT_PASSES_BYTES", n_bytes)
