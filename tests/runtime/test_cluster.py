@@ -545,7 +545,7 @@ def refused(*arguments):
 
 def test_fit_on_a_cluster(archive, address, tmp_path):
     options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
-    with fewer_models():
+    with fewer_models(lams=(1,)):
         said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
     for one in said:
         for fold in one["evaluation"]["folds"]:
@@ -581,7 +581,7 @@ def test_dask_computes_on_the_cluster(address):
 
 
 def test_compare_on_a_cluster(archive, address):
-    said = here_and_there(address, "compare", archive, "--methods", "SVM,STM", "--repeats", 2)
+    said = here_and_there(address, "compare", archive, "--methods", "SVM,STM", "--repeats", 2, "--folds", 2)
     here, there = ([{**row, "fit_seconds": 0.0} for row in one["rows"]] for one in said)
     assert [list(one) for one in here] == [list(one) for one in there]
     assert_alike([list(one.values()) for one in here], [list(one.values()) for one in there])

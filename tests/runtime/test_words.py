@@ -85,7 +85,7 @@ def shown(request, folder):
     name = request.param
     data = folder / (f"{name}.npz" if name in ("series", "views") else "scans")
     model = folder / f"{name}.skops"
-    with fewer_models():
+    with fewer_models(lams=(1,), ranks=(1,)):
         fitted = printed("fit", data, "-o", model, *QUICK, *(one.format(folder=folder) for one in KINDS[name]))
     page = TextOf(model.with_suffix(".html").read_text(encoding="utf-8"))
     texts = {"fit": fitted, "inspect": printed("inspect", model), "report": "\n".join(page.parts)}

@@ -19,7 +19,15 @@ from tensormargin.runtime import Costs, Deadline
 from tensormargin.selection import PreparedSplit
 from tensormargin.transformers import TensorScaler
 
-FEW = {"decompositions": ("cp",), "ranks": (1, 2), "lams": (1.0, 10.0), "cv": 3, "random_state": 0, "tol": 1e-2}
+FEW = {
+    "decompositions": ("cp",),
+    "ranks": (1, 2),
+    "lams": (1.0, 10.0),
+    "mus": (0.0, 1.0),
+    "cv": 3,
+    "random_state": 0,
+    "tol": 1e-2,
+}
 
 
 class Clock:

@@ -57,7 +57,7 @@ def search(**parameters) -> TensorMarginClassifierCV:
 
 @parametrize_with_checks(
     [
-        TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(0, 1), ranks=(1,), cv=2),
+        TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(1,), ranks=(1,), multi_class="ovr", cv=2),
         TensorMarginClassifierCV(("full",), lams=(1,), mus=(1,), ranks=(1,), cv=2, preparation=Tensorize()),
     ]
 )
@@ -81,7 +81,7 @@ def digits():
 @pytest.fixture(scope="module")
 def fitted(binary):
     return TensorMarginClassifierCV(
-        ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=4, random_state=3, rule="best", exhaustive=True
+        ranks=(1, 2), lams=(10, 0.1, 1), mus=(0, 1), cv=2, random_state=3, rule="best", exhaustive=True
     ).fit(*binary)
 
 
@@ -95,13 +95,13 @@ def test_results_have_scikit_learns_columns(fitted):
     n_models = (1 + 2 + 1 + 1) * 2 * 3  # full; cp of rank 1 and 2; tucker and tt of rank 2
     names = {f"{kind}_{what}" for kind in ("mean", "std") for what in ("fit_time", "score_time", "test_score")}
     names |= {f"param_{name}" for name in PARAMETERS}
-    names |= {f"split{k}_test_score" for k in range(4)} | {"params", "rank_test_score"}
+    names |= {f"split{k}_test_score" for k in range(2)} | {"params", "rank_test_score"}
     names |= {"n_parameters", "mean_margin_bound", "asked_rank"}
     names |= {"smoothed_test_score", "n_splits_done", "dropped"}
     assert set(results) == names
     assert {len(column) for column in results.values()} == {n_models}
-    assert fitted.n_splits_ == 4
-    by_split = np.stack([results[f"split{k}_test_score"] for k in range(4)])
+    assert fitted.n_splits_ == 2
+    by_split = np.stack([results[f"split{k}_test_score"] for k in range(2)])
     np.testing.assert_allclose(results["mean_test_score"], by_split.mean(axis=0), rtol=1e-15)
     np.testing.assert_allclose(results["std_test_score"], by_split.std(axis=0), atol=1e-15)
     means = results["mean_test_score"]
@@ -231,7 +231,7 @@ class TestWhatIsScoredIsWhatIsRefitted:
         assert len(count) == 3 + 1 + (3 if bytes_kept == 0 else 0)
 
     def test_on_a_device(self, put):
-        X, y = low_rank_classes(10, 40, (4, 4), 1.0, rank=3)
+        X, y = low_rank_classes(10, 20, (4, 4), 3.0, rank=3)
         splits = list(StratifiedKFold(2).split(X, y))
         fit = TensorMarginClassifierCV(**self.SETTINGS, cv=splits, scoring=self.prefer_the_last).fit(put(X), y)
         plain = TensorMarginClassifier(**fit.best_params_, solver="device").fit(put(X), y)
@@ -456,7 +456,7 @@ class TestAPreparationThatLeavesSmallerSamplesOnSomeSplits:
         return X, y
 
     @pytest.mark.parametrize("decomposition", ["full", "cp", "tucker", "tt"])
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.campaign) for k in (2, 3, 4))])
     def test_ranks_are_upper_bounds(self, decomposition, seed):
         X, y = self.samples(seed)
         splits = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y))

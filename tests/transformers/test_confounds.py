@@ -298,7 +298,7 @@ def test_nested_evaluation_permutations_and_comparisons_learn_on_training_sets()
         assert found.folds[fold].reference_score > 0.4
     tested = permutation_test(model, X, y, cv=KFold(3), n_permutations=1, random_state=0, confounds=Z)
     assert tested.score == found.accuracy
-    settings = CompareSettings(methods=("LMDM", "LinearSVC", "RBF-SVM"), repeats=2, folds=2, preparation=Deconfound())
+    settings = CompareSettings(methods=("LMDM", "LinearSVC", "RBF-SVM"), repeats=1, folds=2, preparation=Deconfound())
     rows = list(compare(X, y, settings, 1, confounds=Z))
     for row in rows:
         if row.method == "LMDM":
@@ -315,8 +315,8 @@ def test_nested_evaluation_of_dask_arrays():
     da = pytest.importorskip("dask.array", reason="needs Dask")
     X, y, Z = confounded()
     model = search(preparation=Deconfound())
-    here = nested_evaluation(model, X, y, cv=3, confounds=Z)
-    lazily = nested_evaluation(model, da.from_array(X, chunks=(20, *SHAPE)), y, cv=3, confounds=Z)
+    here = nested_evaluation(model, X, y, cv=2, confounds=Z)
+    lazily = nested_evaluation(model, da.from_array(X, chunks=(20, *SHAPE)), y, cv=2, confounds=Z)
     np.testing.assert_array_equal(lazily.predicted, here.predicted)
 
 
@@ -531,7 +531,19 @@ def test_the_command_removes_confounds_from_what_was_scaled_by_group(folder):
     X, y, Z = confounded()
     runs = np.arange(N) // 10
     np.savez(folder / "runs.npz", X=X, y=y, age=Z["age"], group=runs)
-    options = ("--auto", "--folds", 2, "--outer-folds", 2, "--jobs", 1, "--by-group", "--confounds", "age")
+    options = (
+        "--auto",
+        "--folds",
+        2,
+        "--outer-folds",
+        2,
+        "--jobs",
+        1,
+        "--by-group",
+        "--confounds",
+        "age",
+        "--no-report",
+    )
     with fewer_models("auto_model", lams=(1,), mus=(1,), ranks=(1,), decompositions=("cp",)):
         result = run("fit", folder / "runs.npz", "-o", folder / "runs.skops", *options)
     assert result.returncode == 0, result.stderr
@@ -556,7 +568,7 @@ def test_confounds_that_are_the_groups_and_unseen_categories_are_each_said_once(
     X, y = low_rank_classes(0, 48, (3, 4), 2.0)
     np.savez(tmp_path / "a.npz", X=X, y=y, run=np.arange(48) // 8, site=np.repeat(list("abcdef"), 8))
     np.savez(tmp_path / "new.npz", X=X, y=y, site=np.repeat(list("abcdgh"), 8))
-    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 3, "--jobs", 1)
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 3, "--jobs", 1, "--no-report")
     with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(1,)):
         told = run("fit", "a.npz", "-o", "m.skops", "--groups", "run", "--confounds", "site", *options, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
@@ -571,7 +583,7 @@ def test_confounds_that_are_the_groups_and_unseen_categories_are_each_said_once(
 def test_two_groups_are_recommended_only_where_they_work(tmp_path):
     X, y = low_rank_classes(0, 24, (3, 4), 2.0)
     np.savez(tmp_path / "a.npz", X=X, y=y, subject=np.repeat(["s1", "s2"], 12))
-    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--jobs", 1, "-o", "m.skops")
+    options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--jobs", 1, "--no-report", "-o", "m.skops")
     with fewer_models("TensorMarginClassifierCV", lams=(1,), mus=(1,)):
         refused = run("fit", "a.npz", "--groups", "subject", *options, cwd=tmp_path)
         assert "Use smaller groups (runs, blocks), no groups (--no-groups), or no evaluation" in refused.stderr

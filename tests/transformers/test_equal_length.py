@@ -330,7 +330,8 @@ def test_folders_of_arrays_of_different_lengths(folder):
 def test_the_command_line_fits_and_predicts_samples_of_different_lengths(folder, tmp_path):
     model, table = tmp_path / "model.skops", tmp_path / "predictions.csv"
     options = ["--length", "edge 15", "--decomposition", "cp", "--rank", "1", "--outer-folds", "2", "--folds", "2"]
-    fitted = run("fit", folder, "-o", model, *options, "--jobs", "1")
+    with fewer_models():
+        fitted = run("fit", folder, "-o", model, *options, "--jobs", "1", "--no-report")
     assert fitted.returncode == 0, fitted.stderr
     assert "samples of 3 x any" in fitted.stderr
     inspected = run("inspect", model)
@@ -468,7 +469,7 @@ def test_nan_on_the_command_line_is_padding_or_is_filled_in(tmp_path):
     np.savez(tmp_path / "padded.npz", X=X, y=y)
     X, y, _ = padded(holes=True)
     np.savez(tmp_path / "holes.npz", X=X, y=y)
-    quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0")
+    quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
     with fewer_models():
         refused = run("fit", "padded.npz", *quick, "-o", "m.skops", cwd=tmp_path)
         assert "NaN at the end of shorter samples is padding: `tensormargin fit --length resample`" in refused.stderr
