@@ -10,7 +10,7 @@ import pytest
 from tensormargin import load_samples
 from tensormargin.cli import main
 from tensormargin.io import OPTIONS, BadFileError
-from tensormargin.io.options import FAMILIES, GROUPS_OF_OPTIONS, Family, describe_loading, options_table
+from tensormargin.io.options import FAMILIES, GROUPS_OF_OPTIONS, REFUSABLE, Family, describe_loading
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("compare", "fit", "predict", "report")
@@ -27,6 +27,18 @@ def test_commands_have_all_options_with_a_help(name):
     for option, declared in OPTIONS.items():
         if declared.help:
             assert helps[declared.flag or option] == declared.help
+
+
+def options_table():
+    """Return which options which sources take, as a table in Markdown; print it for docs/guide.md."""
+    by_name = {f"`--{name}`": [family.words for family in FAMILIES if name in family.takes] for name in REFUSABLE}
+    rows: dict[str, list[str]] = {}
+    for name, sources in by_name.items():
+        rows.setdefault(", ".join(sources), []).append(name)
+    return "\n".join(
+        ["| options | sources that take them |", "|---|---|"]
+        + [f"| {', '.join(names)} | {sources} |" for sources, names in rows.items()]
+    )
 
 
 def test_the_guide_has_the_table_of_options():

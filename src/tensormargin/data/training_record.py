@@ -184,7 +184,8 @@ class TrainingRecord:
             far = np.zeros(n_samples, bool)
             for name, one in found.items():
                 far |= _is_far(views[name], one)
-            beyond, ends = np.zeros(n_samples, bool), self.facts["scores"]
+            beyond: Any = np.zeros(n_samples, bool)
+            ends = self.facts["scores"]
             if ends is not None and scores is not None:  # by more than half of the range in training
                 values = np.asarray(scores, np.float64).reshape(n_samples, -1)
                 least, most = (np.asarray(ends[name], np.float64) for name in ("minimum", "maximum"))

@@ -317,7 +317,7 @@ class Request:
 
 
 _CUTTING = ("events", "tmin", "tmax", "delay", "detrend")
-_REFUSABLE = ("samples", "labels", "groups", "axis", "size", *_CUTTING, "tr")
+REFUSABLE = ("samples", "labels", "groups", "axis", "size", *_CUTTING, "tr")
 """Options that change what is read, and that some sources have no use for."""
 
 
@@ -330,7 +330,7 @@ class Family(NamedTuple):
 
     def check(self, path: Path, request: Request) -> None:
         """Raise `DoesNotApplyError` for an option that is given, and that these sources do not take."""
-        for name in _REFUSABLE:
+        for name in REFUSABLE:
             if name not in self.takes:
                 request.refuse(path, (name,), OPTIONS[name].only or self.why)
 
@@ -359,18 +359,6 @@ FILE_TABLE = Family(
     "tables of files", ("samples", "labels", "groups", "size"), "each of the files in a table is one sample"
 )
 FAMILIES = (CONTAINER, RECORDING, VOLUMES, BIDS, FOLDER, ONE_FILE, FILE_TABLE)
-
-
-def options_table() -> str:
-    """Return which options which sources take, as a table in Markdown; docs/guide.md holds it."""
-    by_name = {f"`--{name}`": [family.words for family in FAMILIES if name in family.takes] for name in _REFUSABLE}
-    rows: dict[str, list[str]] = {}
-    for name, sources in by_name.items():
-        rows.setdefault(", ".join(sources), []).append(name)
-    return "\n".join(
-        ["| options | sources that take them |", "|---|---|"]
-        + [f"| {', '.join(names)} | {sources} |" for sources, names in rows.items()]
-    )
 
 
 # ---- what a model remembers ----
