@@ -49,7 +49,7 @@ def fit_specs(
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
     alone = [k for k in range(len(specs)) if k not in batched]
     threads = available_threads()
-    at_once = array.fits_at_once(at_most(n_jobs), len(specs))
+    at_once = min(effective_n_jobs(at_most(n_jobs)), len(specs)) if array.in_memory else 1  # on a device all together
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
         fits = dict(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
         if at_once > 1:

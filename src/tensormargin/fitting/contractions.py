@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ..runtime import Array
 
@@ -66,8 +66,6 @@ class Direction:
 
     weight: Array
 
-    width: ClassVar[int] = 1
-
 
 @dataclass(frozen=True)
 class OfView:
@@ -75,10 +73,6 @@ class OfView:
 
     view: int
     contraction: Contraction | Direction
-
-    @property
-    def width(self) -> int:
-        return self.contraction.width
 
 
 @dataclass(frozen=True)

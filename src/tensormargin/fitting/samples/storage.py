@@ -15,7 +15,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ...data import (
     NOT_FINITE,
@@ -137,10 +136,6 @@ class SampleArray(ABC):
     @abstractmethod
     def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         """Yield (positions, samples) as NumPy arrays, with one chunk in memory at a time."""
-
-    def fits_at_once(self, n_jobs: int | None, n_fits: int) -> int:
-        """Return the number of fits that run at the same time; on a cluster or a device it is 1."""
-        return min(effective_n_jobs(n_jobs), n_fits) if self.in_memory else 1
 
     def kept(self, array: Any) -> Any:
         """Return a fitted array in the library of the samples; TensorLy containers keep their NumPy arrays."""

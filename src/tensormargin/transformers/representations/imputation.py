@@ -107,7 +107,10 @@ class Impute(Representation):
             if model.noise <= 1e-10 * variance:
                 break
             before = model.noise
-            model = _maximised(reduced(X, partial(_expected, model=model, mean=mean), added), model, variance)
+            of_codes, crossed, (squares, known) = reduced(X, partial(_expected, model=model, mean=mean), added)
+            solved = np.einsum("pab,pb->pa", np.linalg.pinv(of_codes, hermitian=True), crossed)  # the M step
+            noise = (squares - np.sum(solved * crossed)) / max(known, 1.0)
+            model = Components(solved[:, :-1], solved[:, -1], float(max(noise, 0.0)))
             if abs(before - model.noise) <= self.tol * before:
                 break
         self.components_, self.noise_ = as_like(model.loadings.T.reshape(rank, *shape), X), model.noise
@@ -208,14 +211,6 @@ def _expected(part: Any, model: Components, mean: FloatArray) -> tuple[Array, Ar
     width = codes.shape[1]
     of_codes = (known.T.astype(np.float64) @ products.reshape(len(codes), -1)).reshape(-1, width, width)
     return of_codes, centred.T @ codes, np.array([np.sum(centred * centred), np.sum(known)])
-
-
-def _maximised(sums: tuple[Array, Array, Array], before: Components, variance: float) -> Components:
-    """Return the components of the M step."""
-    of_codes, crossed, (squares, number) = sums
-    solved = np.einsum("pab,pb->pa", np.linalg.pinv(of_codes, hermitian=True), crossed)
-    noise = (squares - np.sum(solved * crossed)) / max(number, 1.0)
-    return Components(solved[:, :-1], solved[:, -1], float(max(noise, 0.0)))
 
 
 def _interpolated(filled: FloatArray, missing: Array, axis: int) -> FloatArray:
