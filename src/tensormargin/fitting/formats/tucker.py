@@ -5,10 +5,9 @@ decomposition of the core's unfolding, ``F_(m) = L Q``, moves the norm into ``V_
 (Eq. 8) without a matrix square root, so a rank-deficient core is no special case.
 
 A sweep starts with the core: the first solve then gives the best weight in the subspaces that the start spans, and no
-factor is fitted with a core that has not been fitted itself (MNIST 3 against 8: 9 sweeps instead of 15). A core smaller
-than the factors is solved again before each of them (160 volumes of 49x58x47: 13 sweeps instead of 27, and a lower
-objective; the contracted samples are available, so this costs little). A square factor is not a block: it is
-invertible, so the core can absorb any change of it (MNIST as 7x4x7x4 with rank 4: 3 blocks instead of 5).
+factor is fitted with a core that has not been fitted itself (MNIST 3 against 8: 9 sweeps instead of 15). A square
+factor is not a block: it is invertible, so the core can absorb any change of it (MNIST as 7x4x7x4 with rank 4: 3 blocks
+instead of 5).
 """
 
 from __future__ import annotations
@@ -87,11 +86,7 @@ class TuckerWeight(Weight):
     @property
     def _order(self) -> list[int | None]:
         """The blocks of a sweep in order: modes, and None for the core."""
-        free = [mode for mode in reversed(range(len(self.shape))) if self.core.shape[mode] < self.shape[mode]]
-        smallest = min((self.factors[mode].size for mode in free), default=0)
-        if self.core.size > smallest:
-            return [None, *free]
-        return [block for mode in free for block in (None, mode)]
+        return [None, *(mode for mode in reversed(range(len(self.shape))) if self.core.shape[mode] < self.shape[mode])]
 
     @property
     def rank(self) -> tuple[int, ...]:
