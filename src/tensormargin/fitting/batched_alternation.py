@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..runtime import available_bytes, free_bytes, to_host, tuning
+from ..runtime import Array, available_bytes, free_bytes, to_host, tuning
 from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
 from .objective import MarginProblem
 from .samples.device import SharedSamples
@@ -107,16 +107,23 @@ def _solve(
     which = [member.part for member in members]
     every = zip(*(request.block.contractions for request in requests), strict=True)
     designs = samples.side_by_side([samples.designs(which, contractions) for contractions in every])
-    problems = [member.problem for member in members]
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
-        solutions = solve_batched(designs, problems, [request.gap_tol for request in requests])
-        return [
-            SolvedBlock(request.block, *solution[:3], solution.certificate.relative_gap, request.beta)
-            for request, solution in zip(requests, solutions, strict=True)
-        ]
+        return _solve_on_device(designs, members, requests)
+    return _solve_on_host(to_host(designs), members, requests)
+
+
+def _solve_on_host(designs: Array, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
     return [
-        solve_block(design[: len(problem)], request, problem, SOLVERS["dual_cd"])
-        for design, request, problem in zip(to_host(designs), requests, problems, strict=True)
+        solve_block(design[: len(one.problem)], request, one.problem, SOLVERS["dual_cd"])
+        for design, one, request in zip(designs, members, requests, strict=True)
+    ]
+
+
+def _solve_on_device(designs: Any, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
+    problems, gaps = [member.problem for member in members], [request.gap_tol for request in requests]
+    return [
+        SolvedBlock(request.block, *solution[:3], solution.certificate.relative_gap, request.beta)
+        for request, solution in zip(requests, solve_batched(designs, problems, gaps), strict=True)
     ]
 
 
