@@ -168,18 +168,10 @@ def prediction_rows(
     names = [str(row) if samples.names is None else samples.names[row] for row in rows.tolist()]
     groups = [None] * len(rows) if samples.groups is None else samples.groups[rows].tolist()
     known = np.full(len(rows), np.nan) if probability is None else probability
-    columns = names, groups, samples.labels[rows].tolist(), predicted.tolist(), known.tolist()
-    return [
-        {
-            "repeat": repeat,
-            "sample": name,
-            "group": group,
-            "label": label,
-            "predicted": found,
-            "probability": share if np.isfinite(share) else None,
-        }
-        for name, group, label, found, share in zip(*columns, strict=True)
-    ]
+    shares = [share if np.isfinite(share) else None for share in known.tolist()]
+    columns = names, groups, samples.labels[rows].tolist(), predicted.tolist(), shares
+    titles = ("repeat", "sample", "group", "label", "predicted", "probability")
+    return [dict(zip(titles, (repeat, *row), strict=True)) for row in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)

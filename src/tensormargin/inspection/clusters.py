@@ -148,8 +148,7 @@ def _of_one_sign(values: FloatArray, sign: int, least: float, affine: FloatArray
     numbers, count = label(inside)
     if not count:
         return []
-    every = np.arange(1, count + 1)
-    peaks = maximum_position(sign * values, numbers, every)
+    peaks = maximum_position(sign * values, numbers, np.arange(1, count + 1))
     sizes = np.bincount(numbers.ravel(), minlength=count + 1)[1:]
     volume = None if affine is None else abs(float(np.linalg.det(affine[:3, :3])))
     return [

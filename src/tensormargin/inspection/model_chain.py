@@ -36,17 +36,8 @@ from ..transformers import (
     takes_ragged,
     through,
 )
-from .pull_backs import (
-    LINEAR,
-    AffineForm,
-    NotAffineError,
-    every_step,
-    form_before,
-    painted,
-    remembered_shape,
-    scales_by_group,
-    volumes,
-)
+from . import pull_backs
+from .pull_backs import AffineForm, NotAffineError, remembered_shape
 
 # The attribute in which a wrapper keeps its fitted model. By name, so that no library has to be installed or imported.
 _HOLDERS = {
@@ -90,8 +81,12 @@ class ModelChain:
                 model = model.steps[-1][1]
                 continue
             inside = _held(model)
+            if not inside and not isinstance(model, TensorMarginClassifier):
+                got = type(model).__name__
+                raise TypeError(f"a model must end in TensorMarginClassifier or TensorMarginClassifierCV; got {got}")
             if not inside:
-                return cls(tuple(steps), _checked_classifier(model), (), tuple(wrappers))
+                check_is_fitted(model)
+                return cls(tuple(steps), model, (), tuple(wrappers))
             wrappers.append(model)
             if len(inside) > 1:
                 return cls(tuple(steps), None, tuple(map(cls.of, inside)), tuple(wrappers))
@@ -132,7 +127,9 @@ class ModelChain:
             for step in self.steps
             for name, member in (step.members if isinstance(step, Composite) else [("", step)])
         ]
-        return [(name, one) for name, steps in parts for one in every_step(steps) if isinstance(one, Deconfound)]
+        return [
+            (name, one) for name, steps in parts for one in pull_backs.every_step(steps) if isinstance(one, Deconfound)
+        ]
 
     def without_confounds(self) -> ModelChain:
         """Return a chain without the removal of confounds, which leaves weights as they are and changes offsets."""
@@ -165,7 +162,7 @@ class ModelChain:
     def samples_for_map(self, X: Any, metadata: Metadata | Array | None = None) -> Any:
         """Return the samples in the space that the maps are drawn in; after a masker, voxels outside of it are zero."""
         if self.steps and is_masker(self.steps[0]):
-            return volumes(self.steps[0].inverse_transform(self.steps[0].transform(X)))
+            return pull_backs.volumes(self.steps[0].inverse_transform(self.steps[0].transform(X)))
         before = self.steps[: self._n_before_maps]
         return views_or_array(through(before, self.original_samples(X), Metadata.of(metadata)))
 
@@ -173,7 +170,9 @@ class ModelChain:
     def _n_before_maps(self) -> int:
         """The number of steps up to the last one through which no weight can be pulled back."""
         one_way = [
-            scales_by_group(step) or getattr(step, "maps_after", False) or None in getattr(step, "sample_shape_in_", ())
+            pull_backs.scales_by_group(step)
+            or getattr(step, "maps_after", False)
+            or None in getattr(step, "sample_shape_in_", ())
             for step in self.steps
         ]
         return max((place + 1 for place, stops in enumerate(one_way) if stops), default=0)
@@ -217,7 +216,7 @@ class ModelChain:
     def form(self, sample_shape: tuple[int, ...] | None = None) -> AffineForm:
         """Return the affine form on the original samples; raise NotAffineError if there is none."""
         own = AffineForm.of(self.single) if self.single is not None else _mean_form(self.copies)
-        return form_before(self.steps, own, sample_shape)
+        return pull_backs.form_before(self.steps, own, sample_shape)
 
     def maps_on_samples(self, sample_shape: Sequence[int] | None = None) -> Any:
         """Return what `weight_maps` does; raise NotAffineError if views were made by steps that are not affine."""
@@ -229,7 +228,7 @@ class ModelChain:
         maps = after.form(None if shape is None or isinstance(shape, dict) else tuple(shape)).weights
         if isinstance(maps, dict):
             return maps
-        maps = maps if masker is None else painted(masker, maps)
+        maps = maps if masker is None else pull_backs.painted(masker, maps)
         if self.single is None or self.has_views:
             return maps
         return maps.astype(dtype_of(self.single.coef_), copy=False)
@@ -257,7 +256,7 @@ class ModelChain:
             size = prod(self.classifier.sample_shape_)
             raise NotAffineError(
                 f"there is no map of this model: its weight is on {size} features that {features['']} makes, which are "
-                f"no picture of the samples. {LINEAR}"
+                f"no picture of the samples. {pull_backs.LINEAR}"
             )
 
 
@@ -378,15 +377,6 @@ def _held(estimator: Any) -> list[Any]:
         )
     held = getattr(estimator, attribute)
     return held if isinstance(held, list) else [held]
-
-
-def _checked_classifier(model: Any) -> TensorMarginClassifier:
-    if not isinstance(model, TensorMarginClassifier):
-        raise TypeError(
-            f"a model must end in TensorMarginClassifier or TensorMarginClassifierCV; got {type(model).__name__}"
-        )
-    check_is_fitted(model)
-    return model
 
 
 def _without_confounds(steps: Sequence[Any]) -> list[Any]:

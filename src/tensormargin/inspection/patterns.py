@@ -127,10 +127,8 @@ def view_maps(model: Any, X: Any = None, y: Any = None, groups: Any = None, conf
     if X is None:
         return ViewMaps(weights, None, None, on_samples)
     shown = chain.samples_for_map(X, metadata) if on_samples else chain.samples_for_classifier(X, metadata)
-    pattern = (
-        activation_pattern(model, X, y, groups, confounds) if on_samples else activation_pattern(classifier, shown, y)
-    )
-    return ViewMaps(weights, pattern, shown, on_samples)
+    given = (model, X, y, groups, confounds) if on_samples else (classifier, shown, y)
+    return ViewMaps(weights, activation_pattern(*given), shown, on_samples)
 
 
 def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
@@ -145,28 +143,22 @@ def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
 def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
     """Return the coefficient of each sample in the pattern of each problem; those of a problem sum to zero."""
     rounding = _ROUNDING * float(np.finfo(scores.dtype).eps)
-    loadings = np.zeros(scores.shape)
-    for k, rows in enumerate(_rows(clf, scores, y)):
+    loadings, every = np.zeros(scores.shape), [slice(None)] * scores.shape[1]
+    if y is not None:
+        classes = to_host(clf.classes_)
+        codes = class_codes(checked_labels(scores, y), classes)
+        every = [
+            slice(None) if problem.rows is None else problem.rows
+            for problem in binary_problems(codes, len(classes), clf.multi_class_)
+        ]
+    for k, rows in enumerate(every):
         own = scores[rows, k].astype(np.float64)
         if own.size == 0:
-            raise ValueError(
-                f"a pattern needs samples; none of binary problem {k} was given. Pass its classes' samples"
-            )
+            raise ValueError(f"a pattern needs samples of binary problem {k}, got none. Pass its classes' samples")
         centred = own - own.mean()
         if np.abs(centred).max() > rounding * (np.abs(own).max() + abs(float(clf.intercept_[k]))):
             loadings[rows, k] = centred / (centred @ centred)
     return loadings
-
-
-def _rows(clf: TensorMarginClassifier, scores: Array, y: Any) -> list[Array | slice]:
-    """Return the rows of each binary problem's samples."""
-    everything = slice(None)
-    if y is None:
-        return [everything] * scores.shape[1]
-    classes = to_host(clf.classes_)
-    codes = class_codes(checked_labels(scores, y), classes)
-    problems = binary_problems(codes, len(classes), clf.multi_class_)
-    return [everything if problem.rows is None else problem.rows for problem in problems]
 
 
 def view_shares(model: Any, X: Any, groups: Any = None) -> dict[str, FloatArray]:

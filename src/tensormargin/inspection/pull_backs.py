@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -87,10 +88,10 @@ class AffineForm(NamedTuple):
     def of(cls, classifier: TensorMarginClassifier) -> Self:
         """Return the form of a classifier by itself, as NumPy arrays wherever the model is."""
         classifier = to_device(classifier)
-        coef, intercept = classifier.coef_, classifier.intercept_.astype(np.float64)
-        if isinstance(coef, dict):
-            return cls({name: own.astype(np.float64) for name, own in coef.items()}, intercept)
-        return cls(coef.astype(np.float64), intercept)
+        coef: Any = classifier.coef_
+        several = isinstance(coef, dict)
+        weights = {k: own.astype(np.float64) for k, own in coef.items()} if several else coef.astype(np.float64)
+        return cls(weights, classifier.intercept_.astype(np.float64))
 
     def scores(self, X: Any) -> FloatArray:
         """Return the scores of samples, of shape (n_samples, n_problems)."""
@@ -150,7 +151,7 @@ def pulled_back(step: Any, form: AffineForm, shape: tuple[int, ...] | None = Non
     found = _through_function(step, weights, shape) if rule is _through_function else rule(step, weights)
     back, constants = (np.asarray(one, np.float64) for one in found)
     if not isinstance(step, KeepsTensors) and not is_masker(step):
-        _check(step, weights, back, constants, back.shape[1:], _transformed)
+        _check(step, weights, back, constants)
     return AffineForm(back, form.offsets + constants)
 
 
@@ -201,20 +202,19 @@ def _rule(step: Any) -> PullBack:
     )
 
 
-def _refused(step: Any, why: str) -> NotAffineError:
-    return NotAffineError(f"cannot pull a weight back through {type(step).__name__}: {why}")
+def _refused(step: Any, why: str, used: str = "") -> NotAffineError:
+    return NotAffineError(f"cannot pull a weight back through {type(step).__name__}{used}: {why}")
 
 
-def _check(
-    step: Any,
-    weights: Array,
-    back: Array,
-    constants: Array,
-    shape: tuple[int, ...],
-    transformed: Callable[[Any, Array], Array],
-) -> None:
+def _transformed(step: Any, X: Array) -> Array:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # about missing feature names, logarithms of negative numbers
+        return np.asarray(step.transform(X))
+
+
+def _check(step: Any, weights: Array, back: Array, constants: Array, transformed: Any = _transformed) -> None:
     """Raise NotAffineError unless random samples have the same scores before and after a step."""
-    rng = np.random.default_rng(0)
+    rng, shape = np.random.default_rng(0), back.shape[1:]
     X = np.stack([size * rng.standard_normal(shape) for size in _MAGNITUDES])
     try:
         changed = transformed(step, X)
@@ -236,12 +236,6 @@ def _scores(weights: Array, X: Array) -> tuple[FloatArray, FloatArray]:
         return rows @ columns, np.abs(rows) @ np.abs(columns)
 
 
-def _transformed(step: Any, X: Array) -> Array:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # about missing feature names, logarithms of negative numbers
-        return np.asarray(step.transform(X))
-
-
 def every_step(steps: Sequence[Any]) -> Iterator[Any]:
     """Yield steps; in place of one that makes several views, the steps of each view."""
     for step in steps:
@@ -257,11 +251,9 @@ def scales_by_group(step: Any) -> bool:
 
 
 def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
+    none_fits = "so no one weight fits all original samples"
     if scales_by_group(step):
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}(by_group=True): every group is scaled by its own "
-            "statistics, so no one weight fits all original samples"
-        )
+        raise _refused(step, f"every group is scaled by its own statistics, {none_fits}", "(by_group=True)")
     if isinstance(step, Deconfound):
         raise NotAffineError(
             f"the scores after Deconfound depend on {', '.join(step.names_)}, too, so they are not affine in the "
@@ -274,8 +266,7 @@ def _through_our_own(step: KeepsTensors, weights: Array) -> tuple[Array, Array]:
             f"{LINEAR}",
         )
     if None in step.sample_shape_in_:
-        why = "the training samples had different lengths, so no one weight fits all original samples"
-        raise _refused(step, why)
+        raise _refused(step, f"the training samples had different lengths, {none_fits}")
     return np.stack([step.pull_back(one) for one in weights]), _constants(step, weights, step.sample_shape_in_)
 
 
@@ -298,9 +289,7 @@ def _divided(step: Any, weights: Array) -> tuple[Array, Array]:
 
 def _multiplied(step: Any, weights: Array) -> tuple[Array, Array]:
     if step.clip:
-        raise NotAffineError(
-            f"cannot pull a weight back through {type(step).__name__}(clip=True): it is not affine; use clip=False"
-        )
+        raise _refused(step, "it is not affine; use clip=False", "(clip=True)")
     return weights * step.scale_, _constants(step, weights, weights.shape[1:])
 
 
@@ -335,7 +324,7 @@ def _through_function(
     constants = _transformed_alone(step, np.zeros((1, *shape)), weights)[0] @ weights.reshape(len(weights), -1).T
     try:
         back = _through_moved_entries(step, weights, shape)
-        _check(step, weights, back, constants, shape, _transformed)
+        _check(step, weights, back, constants)
     except NotAffineError:
         if prod(shape) * prod(weights.shape[1:]) > _MOST_PROBED:
             raise
@@ -354,16 +343,10 @@ def _taken_shape(step: Any, weights: Array) -> tuple[int, ...]:
     size, noted = prod(weights.shape[1:]), getattr(step, "n_features_in_", None)
     first = weights.shape[1] if noted is None else int(noted)
     for shape in (weights.shape[1:], (first,), (first, size // first)):
-        if shape[0] == first and _fits(step, shape, weights):
-            return shape
+        with suppress(Exception):  # a function may raise anything for samples of another shape
+            if shape[0] == first and _transformed(step, np.zeros((1, *shape))).shape[1:] == weights.shape[1:]:
+                return shape
     return weights.shape[1:]
-
-
-def _fits(step: Any, shape: tuple[int, ...], weights: Array) -> bool:
-    try:
-        return _transformed(step, np.zeros((1, *shape))).shape[1:] == weights.shape[1:]
-    except Exception:  # noqa: BLE001 - a function may raise anything for samples of another shape
-        return False
 
 
 def _through_moved_entries(step: Any, weights: Array, shape: tuple[int, ...]) -> Array:
@@ -457,7 +440,7 @@ def _through_masker(step: Any, weights: Array) -> tuple[Array, Array]:
 
     constants = np.zeros(len(weights))
     try:
-        _check(step, weights, back, constants, back.shape[1:], transformed)
+        _check(step, weights, back, constants, transformed)
     except NotAffineError as error:
         raise NotAffineError(
             f"{error}. Detrending, filtering or standardizing in a masker mixes samples; weight_maps then shows the "

@@ -295,20 +295,18 @@ _OPEN_GRID = Grid(mus=(SCALE_MU,), more_mus=(1.0, 10.0), relative=True)  # the e
 _PINES_CLASSES = (2, 3, 5, 6, 8, 10, 11, 12, 14)  # those with more than 400 labelled pixels
 
 
-def _of_images(data: str, load: Callable[[], Bunch], split: SplitRule, **more: Any) -> list[Evaluation]:
-    """Return an evaluation on the paper's images, with Tucker weights of order four."""
-    return [Evaluation(data, load, split, repeats=5, tucker_rank=(4, 4, 4, 4), **more)]
+_OF_IMAGES: dict[str, Any] = {"repeats": 5, "tucker_rank": (4, 4, 4, 4)}
 
 
 def _table2() -> list[Evaluation]:
     sizes, shape = (10_000, 20_000, 30_000, 60_000), (7, 4, 7, 4)
-    more: dict[str, Any] = {"sizes": sizes, "once": (60_000,), "divisor": 255.0, "tucker_shape": shape}
-    return _of_images("MNIST", datasets.fetch_mnist, balanced_subset, **more)
+    more: dict[str, Any] = {"once": (60_000,), "divisor": 255.0, "tucker_shape": shape, **_OF_IMAGES}
+    return [Evaluation("MNIST", datasets.fetch_mnist, balanced_subset, sizes, **more)]
 
 
 def _orl(size: int, tucker_shape: tuple[int, ...]) -> list[Evaluation]:
-    more: dict[str, Any] = {"sizes": (320,), "tucker_shape": tucker_shape, "tuning_pairs": 60}
-    return _of_images(f"ORL {size}x{size}", partial(datasets.fetch_orl, size), hold_out_two, **more)
+    more: dict[str, Any] = {"tucker_shape": tucker_shape, "tuning_pairs": 60, **_OF_IMAGES}
+    return [Evaluation(f"ORL {size}x{size}", partial(datasets.fetch_orl, size), hold_out_two, (320,), **more)]
 
 
 def _of_tensors(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ..io import BadFileError, replacing
 from ..runtime import TEMPORARY, software_versions
@@ -73,7 +73,6 @@ class TuningRow(_OfPair):
     n_correct: int
     n_tested: int
     seconds: float
-    TIMES: ClassVar[frozenset[str]] = frozenset({"seconds"})
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -111,7 +110,6 @@ class Row(_OfPair):
     n_parameters: int
     accuracy: float
     versions: str
-    TIMES: ClassVar[frozenset[str]] = frozenset({"fit_seconds", "predict_seconds"})
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -248,6 +248,14 @@ class Run:
         """Return the keys of all rows that the settings ask for."""
         return {(cell, _text(pair)) for evaluation, cell in self._cells() for pair in self._pairs[evaluation.data]}
 
+    def _work(self) -> dict[tuple[Any, ...], float]:
+        """Return the work for all that the settings ask for: rows by their keys, and choices behind a True."""
+        work: dict[tuple[Any, ...], float] = {key: cost(key[0], 1) for key in self.wanted_keys()}
+        for evaluation, cell in self._cells():
+            tried = cost(cell, len(evaluation.grid.lams) * len(evaluation.grid.mus))
+            work |= {(True, cell, _text(pair)): tried for pair in self._tuning_pairs(evaluation)}
+        return work
+
     def wanted_rows(self) -> list[Row]:
         """Return the stored rows that the settings ask for."""
         wanted = self.wanted_keys()
@@ -274,9 +282,15 @@ class Run:
         """Compute the missing rows, one repeat after the other, and yield the progress; finished rows are stored."""
         for store in (self.rows, self.tuning):
             store.sweep()
-        tuned, done = self.tuning.read(), {row.key for row in self.rows.read()}
-        meter = _Meter(self, tuned, done)
-        yield meter.now("starting")
+        tuned, done, work = self.tuning.read(), {row.key for row in self.rows.read()}, self._work()
+        wanted, all_work = self.wanted_keys(), sum(work.values())
+        finished = done | {(True, row.cell, row.pair) for row in tuned}
+
+        def state(doing: str) -> RunState:
+            spent = sum(work[key] for key in finished & work.keys())
+            return RunState(len(wanted & finished), len(wanted), spent, all_work, doing)
+
+        yield state("starting")
         by_repeat: dict[int, _Cells] = defaultdict(list)
         for evaluation, cell in self._cells():
             by_repeat[cell.repeat].append((evaluation, cell))
@@ -286,11 +300,12 @@ class Run:
                 for rows in parallel(_with_data(self._tuning_jobs(cells, tuned))):
                     self.tuning.add(rows)
                     tuned.extend(rows)
-                    yield meter.count(rows)
-                for rows in parallel(_with_data(self._fitting_jobs(cells, tuned, done))):
+                    finished |= {(True, row.cell, row.pair) for row in rows}
+                    yield state(f"choosing lambda, {_format_cell(rows[0])}")
+                for rows in parallel(_with_data(self._fitting_jobs(cells, tuned, finished))):
                     self.rows.add(rows)
-                    done.update(row.key for row in rows)
-                    yield meter.count(rows)
+                    finished |= {row.key for row in rows}
+                    yield state(_format_cell(rows[0]))
 
     def _cells(self) -> Iterator[tuple[Evaluation, CellKey]]:
         """Yield every cell with its evaluation; with ``tune_mu``, methods with margin terms have two cells."""
@@ -358,40 +373,12 @@ def _parts(cell: CellKey, pairs: Sequence[Pair], done: set[tuple[Any, ...]]) -> 
         yield tuple(missing[start : start + step])
 
 
+def _format_cell(cell: CellKey) -> str:
+    return f"{cell.data} {cell.size}, {cell.method}, repeat {cell.repeat + 1}"
+
+
 def _text(pair: Pair) -> tuple[str, str]:
     return str(pair[0]), str(pair[1])
-
-
-class _Meter:
-    """Counts rows and work, done and in total."""
-
-    def __init__(self, run: Run, tuned: Iterable[TuningRow], done: set[tuple[Any, ...]]) -> None:
-        wanted = run.wanted_keys()
-        self._rows, self._all_rows = len(wanted & done), len(wanted)
-        self._grids = {(e.data, c.tuned): e.grid for e, c in run._cells()}
-        tuning_keys = {(cell, _text(pair)) for e, cell in run._cells() for pair in run._tuning_pairs(e)}
-        self._all_work = sum(self._of_tuning(cell) for cell, _ in tuning_keys) + sum(cost(c, 1) for c, _ in wanted)
-        tuned_keys = {(row.cell, row.pair) for row in tuned} & tuning_keys
-        self._work = sum(self._of_tuning(cell) for cell, _ in tuned_keys) + sum(cost(c, 1) for c, _ in wanted & done)
-
-    def _of_tuning(self, cell: CellKey) -> float:
-        grid = self._grids[cell.data, cell.tuned]
-        return cost(cell, len(grid.lams) * len(grid.mus))
-
-    def count(self, rows: Sequence[TuningRow] | Sequence[Row]) -> RunState:
-        """Count the rows of a job and return the state."""
-        first, cells = rows[0], [cell for cell, _ in {(row.cell, row.pair) for row in rows}]
-        doing = f"{first.data} {first.size}, {first.method}, repeat {first.repeat + 1}"
-        if isinstance(first, TuningRow):
-            self._work += sum(map(self._of_tuning, cells))
-            return self.now(f"choosing lambda, {doing}")
-        self._rows += len(rows)
-        self._work += sum(cost(cell, 1) for cell in cells)
-        return self.now(doing)
-
-    def now(self, doing: str) -> RunState:
-        """Return the current state."""
-        return RunState(self._rows, self._all_rows, self._work, self._all_work, doing)
 
 
 def _selected(evaluations: Sequence[Evaluation], settings: RunSettings) -> list[Evaluation]:

@@ -135,16 +135,13 @@ def summarise_rows(rows: Sequence[Row], evaluations: Sequence[Evaluation]) -> li
 
 
 def _summary(key: tuple[str, int, str, str], cell: Table, evaluation: Evaluation) -> CellSummary:
-    data, size, method, tuned = key
+    data, size, method, _ = key
     means = [np.mean([row.accuracy for row in pairs.values()]) for pairs in cell.values()]
     rows = [row for pairs in cell.values() for row in pairs.values()]
     chosen = [next(iter(pairs.values())).lam for pairs in cell.values()]
     paper = reported(data, size, method) if evaluation.pairs is None else None
     return CellSummary(
-        data=data,
-        size=size,
-        method=method,
-        tuned=tuned,
+        *key,
         accuracy=100 * float(np.mean(means)),
         sd=100 * float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
         paper=float("nan") if paper is None else paper,
@@ -198,13 +195,13 @@ def _variants(
     cells: Mapping[tuple[str, int, str, str], Table], data: str, size: int, tuned: str
 ) -> dict[str, tuple[Table, bool]]:
     """Return each method's cell, tuned as requested if available, and whether its mu was tuned."""
-    variants = {}
-    for method in METHODS:
-        for kind in (tuned, "lam"):
-            if (data, size, method, kind) in cells:
-                variants[method] = (cells[data, size, method, kind], kind == "lam+mu")
-                break
-    return variants
+    kinds = dict.fromkeys(("lam", tuned))  # what was requested replaces the other
+    return {
+        method: (cells[data, size, method, kind], kind == "lam+mu")
+        for kind in kinds
+        for method in METHODS
+        if (data, size, method, kind) in cells
+    }
 
 
 def _difference(
@@ -212,7 +209,11 @@ def _difference(
 ) -> Difference:
     """Return the mean difference over the splits and pairs that both have, with its uncorrected interval."""
     (first_name, a), (second_name, b) = first, second
-    gains = _gains(a, b)
+    gains = {
+        split: {pair: row.accuracy - b[split][pair].accuracy for pair, row in pairs.items() if pair in b[split]}
+        for split, pairs in a.items()
+        if split in b
+    }
     mean = 100 * float(np.mean([np.mean(list(gain.values())) for gain in gains.values()]))
     if over == "classes":
         share, df = _error_over_classes(gains)
@@ -223,19 +224,6 @@ def _difference(
         share, df = corrected_error(means, ratio), len(means) - 1
     half, p_value = 100 * student_quantile(df) * share, student_p_value(mean, 100 * share, df)
     return Difference(*column, first_name, second_name, mean, mean - half, mean + half, over, df, p_value, p_value)
-
-
-def _gains(first: Table, second: Table) -> Gains:
-    """Return the differences in accuracy for each split and pair of classes that both have."""
-    splits = [split for split in first if split in second]
-    return {
-        split: {
-            pair: row.accuracy - second[split][pair].accuracy
-            for pair, row in first[split].items()
-            if pair in second[split]
-        }
-        for split in splits
-    }
 
 
 def _error_over_classes(gains: Gains) -> tuple[float, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -109,11 +109,9 @@ def _accuracy(cell: CellSummary, best: float, with_paper: bool) -> str:
 
 def time_table(one: TableResults) -> str:
     """Return the table of median fit times in seconds."""
-    lines = []
-    for method, tuned in _variants(one):
-        if tuned == "lam":
-            cells = [one.cell(column, method) for column in one.columns]
-            lines.append([method, *["" if cell is None else f"{cell.fit_seconds:.3g}" for cell in cells]])
+    methods = [method for method, tuned in _variants(one) if tuned == "lam"]
+    cells = {method: [one.cell(column, method) for column in one.columns] for method in methods}
+    lines = [[name, *("" if one is None else f"{one.fit_seconds:.3g}" for one in own)] for name, own in cells.items()]
     return markdown(["fit s", *_headings(one)], lines)
 
 
@@ -140,8 +138,7 @@ def _interval(one: Difference) -> str:
 
 def findings(one: TableResults) -> list[str]:
     """Return the findings of one table as sentences."""
-    remarks = (_all_differences(one), _ceiling(one.cells), _edges(one.cells), _unconverged(one.cells))
-    return [*in_short([one]), *filter(None, remarks)]
+    return [*in_short([one]), *_remarks(one)]
 
 
 def in_short(results: Sequence[TableResults]) -> list[str]:
@@ -197,43 +194,27 @@ def _question(results: Sequence[TableResults], pairs: Sequence[tuple[str, str]],
     return f"{text}; {min(values):+.2f} to {max(values):+.2f} points."
 
 
-def _all_differences(one: TableResults) -> str:
-    """Return how many differences are significant, before and after Holm's correction, as a sentence."""
+def _remarks(one: TableResults) -> Iterator[str]:
+    """Yield how many differences are significant, and what limits the findings, as sentences."""
     tested = [difference for difference in one.differences if not isnan(difference.p_value)]
-    if not tested:
-        return ""
-    alone = sum(difference.excludes_zero for difference in tested)
-    after = sum(difference.verdict in ("better", "worse") for difference in tested)
-    return (
-        f"Of the {len(tested)} differences between two methods (every two, mu chosen or not, every column), {alone} "
-        f"have an interval that does not hold 0, where about {len(tested) * (1 - CONFIDENCE):.0f} would if no two "
-        f"methods differed; after Holm's correction for their number {after} are left."
-    )
-
-
-def _ceiling(cells: Sequence[CellSummary]) -> str:
-    """Return a remark if every method is nearly always right, otherwise an empty string."""
-    lowest = min(cell.accuracy for cell in cells)
-    if lowest < _NEARLY_ALWAYS:
-        return ""
-    return f"Every method is right in at least {lowest:.2f} % of the cases: this metric hardly tells them apart."
-
-
-def _edges(cells: Sequence[CellSummary]) -> str:
-    """Return a remark on the cells whose lambda is mostly at an end of its grid, otherwise an empty string."""
-    low = [cell for cell in cells if cell.at_low > 0.5]
+    if tested:
+        alone = sum(difference.excludes_zero for difference in tested)
+        after = sum(difference.verdict in ("better", "worse") for difference in tested)
+        yield (
+            f"Of the {len(tested)} differences between two methods (every two, mu chosen or not, every column), "
+            f"{alone} have an interval that does not hold 0, where about {len(tested) * (1 - CONFIDENCE):.0f} would if "
+            f"no two methods differed; after Holm's correction for their number {after} are left."
+        )
+    cells, lowest = one.cells, min(cell.accuracy for cell in one.cells)
+    if lowest >= _NEARLY_ALWAYS:
+        yield f"Every method is right in at least {lowest:.2f} % of the cases: this metric hardly tells them apart."
+    low = sum(cell.at_low > 0.5 for cell in cells)
     high = [f"{variant_name(c.method, c.tuned)} on {c.data} {c.size}" for c in cells if c.at_high > 0.5]
-    parts = []
-    if low:
-        parts.append(f"the smallest value in {len(low)} of {len(cells)} cells (ties go to it)")
-    if high:
-        parts.append("the largest for " + ", ".join(high))
-    return "lambda was mostly chosen at an end of the grid: " + "; ".join(parts) + "." if parts else ""
-
-
-def _unconverged(cells: Sequence[CellSummary]) -> str:
+    ends = [f"the smallest value in {low} of {len(cells)} cells (ties go to it)"] if low else []
+    ends += [f"the largest for {', '.join(high)}"] if high else []
+    if ends:
+        yield f"lambda was mostly chosen at an end of the grid: {'; '.join(ends)}."
     stopped, fits = sum(cell.unconverged for cell in cells), sum(cell.n_fits for cell in cells)
-    if not stopped:
-        return ""
-    gap = max(cell.largest_gap for cell in cells)
-    return f"{stopped} of {fits:,} fits stopped before they converged; their largest relative duality gap is {gap:.1g}."
+    if stopped:
+        gap = f"their largest relative duality gap is {max(cell.largest_gap for cell in cells):.1g}"
+        yield f"{stopped} of {fits:,} fits stopped before they converged; {gap}."

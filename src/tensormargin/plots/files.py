@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import AnyAxes, Axes
 from ..io import MARK, BadFileError, neutral, replacing, save_array
-from .style import axes_or_empty, mode_label
+from .style import axes_or_empty, mode_label, save_png
 
 ENDINGS = (".nii", ".nii.gz", ".npy", ".png", ".csv")
 SEVERAL = ("auto", "last", "files", "no")
@@ -74,19 +74,11 @@ def save_map(
     """
     path = Path(path)
     if isinstance(map, Mapping):
+        more: dict[str, Any] = {"background": background, "several": several, "signs": signs}
         return [
             file
             for name, own in map.items()
-            for file in save_map(
-                view_path(path, name),
-                own,
-                affine=affine.get(name) if isinstance(affine, Mapping) else affine,
-                background=background,
-                title=_of_view(title, name),
-                several=several,
-                mode_axes=mode_axes.get(name) if isinstance(mode_axes, Mapping) else None,
-                signs=signs,
-            )
+            for file in save_map(view_path(path, name), own, **more, **_of_view(name, affine, title, mode_axes))
         ]
     if isinstance(mode_axes, Mapping):
         raise ValueError(f"mode_axes by name are those of several views; got one map and {list(mode_axes)}")
@@ -100,8 +92,7 @@ def save_map(
         return [path]
     if several == "files" and len(values) > 1:
         check_map_path(path, values.ndim - 1)
-        stem, ending = _split(path)
-        files = [path.with_name(f"{stem}-{number}{ending}") for number in range(1, len(values) + 1)]
+        files = [_with(path, str(number)) for number in range(1, len(values) + 1)]
         each = zip(files, values, _per_map(title, len(values)), _per_map(signs, len(values)), strict=True)
         for file, one, own_title, sign in each:
             _save_one(file, one, affine, background, own_title, mode_axes, sign)
@@ -121,21 +112,22 @@ def _per_map(texts: str | Sequence[str] | None, number: int) -> Sequence[str | N
 
 def view_path(path: str | Path, view: str) -> Path:
     """Return the file for the map of one of several views: ``NAME-VIEW.npy``."""
-    stem, ending = _split(Path(path))
-    return Path(path).with_name(f"{stem}-{re.sub(r'[^A-Za-z0-9_.-]+', '_', view)}{ending}")
+    return _with(Path(path), re.sub(r"[^A-Za-z0-9_.-]+", "_", view))
 
 
-def _of_view(title: str | Sequence[str] | None, view: str) -> str | list[str] | None:
-    """Return titles with the name of a view in front."""
-    if title is None:
-        return view
-    return f"{view}: {title}" if isinstance(title, str) else [f"{view}: {one}" for one in title]
+def _of_view(name: str, affine: Any, title: str | Sequence[str] | None, mode_axes: AnyAxes) -> dict[str, Any]:
+    """Return the arguments of `save_map` for one of several views, whose name comes first in titles."""
+    titles = [f"{name}: {one}" for one in _per_map(title, 1)] if title is not None else [name]
+    affine = affine.get(name) if isinstance(affine, Mapping) else affine
+    axes = mode_axes.get(name) if isinstance(mode_axes, Mapping) else None
+    return {"affine": affine, "title": titles[0] if len(titles) == 1 else titles, "mode_axes": axes}
 
 
-def _split(path: Path) -> tuple[str, str]:
-    """Return the name of a file without its ending, and the ending."""
+def _with(path: Path, more: str) -> Path:
+    """Return a path with something more in its name, ``NAME-MORE.nii.gz``."""
     ending = next((one for one in sorted(ENDINGS, key=len, reverse=True) if path.name.lower().endswith(one)), "")
-    return path.name[: len(path.name) - len(ending)], path.name[len(path.name) - len(ending) :]
+    place = len(path.name) - len(ending)
+    return path.with_name(f"{path.name[:place]}-{more}{path.name[place:]}")
 
 
 def _save_csv(
@@ -221,16 +213,10 @@ def _save_one(
     if path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
             return save_array(file, values)
-    import matplotlib.pyplot as plt
-
     from .maps import plot_map
 
     drawn = plot_map(values, background=background, title=title, mode_axes=axes, label="; ".join(meanings))
-    figure = drawn[0].figure
     known = {name: text for name, text in (("Title", title), ("Description", "; ".join(meanings))) if text}
-    known["Software"] = MARK.decode()
-    try:
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="png", dpi=150, metadata=known)
-    finally:
-        plt.close(figure)
+    with replacing(path) as temporary:
+        save_png(temporary, drawn, known)
+    return None

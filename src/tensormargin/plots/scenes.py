@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..io import MARK, replacing, save_array
+from ..io import replacing, save_array
 from ..runtime import Array
-from .style import GREY, LIGHT, PALETTE, add_legend, panels
+from .style import GREY, LIGHT, PALETTE, add_legend, panels, save_png
 
 _MOST_NAMED = 40  # classes in the legend
 _WIDTH, _LEGEND = 4.0, 1.9  # inches of a panel, and of a column of the legend
@@ -65,7 +65,9 @@ def plot_scene(
     known = _classes(shown, background, classes)
     titles = ["predicted"] if truth is None else ["ground truth", "predicted"]
     n_panels = len(shown) + errors
-    drawn = panels(axes, (1, n_panels), *_size(shown, len(known), n_panels))
+    width = _WIDTH * n_panels + _LEGEND * (1 + (len(known) > 20))
+    height = max(2.2, 0.4 + _WIDTH * min(2.5, shown[0].shape[0] / shown[0].shape[1]))
+    drawn = panels(axes, (1, n_panels), width, height)
     colours = _colours(len(known))
     for ax, values, title in zip(drawn, shown, titles, strict=False):
         parts = [(values == label, colour) for label, colour in zip(known, colours, strict=True)]
@@ -99,14 +101,7 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
             with temporary.open("wb") as file:
                 save_array(file, np.asarray(predicted))
             return
-        from matplotlib.figure import Figure
-
-        shown = _shown(predicted, truth)
-        size = _size(shown, len(_classes(shown, background, None)), len(shown))
-        figure = Figure(figsize=size, layout="constrained")
-        figure.subplots(1, len(shown), squeeze=False)
-        plot_scene(predicted, truth, background=background, axes=figure.axes)
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": MARK.decode()})
+        save_png(temporary, plot_scene(predicted, truth, background=background), {})
 
 
 def _shown(predicted: Any, truth: Any) -> list[Array]:
@@ -118,12 +113,6 @@ def _shown(predicted: Any, truth: Any) -> list[Array]:
             f"{', '.join(str(one.shape) for one in shown)}"
         )
     return [one.astype(str) for one in shown] if any(one.dtype.kind in "US" for one in shown) else shown
-
-
-def _size(shown: Sequence[Array], n_classes: int, n_panels: int) -> tuple[float, float]:
-    """Return width and height of a figure, in inches."""
-    height = max(2.2, 0.4 + _WIDTH * min(2.5, shown[0].shape[0] / shown[0].shape[1]))
-    return _WIDTH * n_panels + _LEGEND * (1 + (n_classes > 20)), height
 
 
 def _classes(shown: Sequence[Array], background: Any, given: Sequence[Any] | None) -> list[Any]:

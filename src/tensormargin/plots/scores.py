@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ _REQUIRED = ("param_decomposition", "param_lam", "mean_test_score", "std_test_sc
 _COLOURS = {"full": style.GREY, "cp": style.VERMILION, "tucker": style.BLUE, "tt": style.GREEN}
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """One candidate of a search with its score; ``error`` is the standard error over the splits."""
 
     decomposition: str
@@ -239,13 +237,11 @@ def _candidates(results: Mapping[str, Any]) -> list[_Candidate]:
     n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
     # std_test_score uses ddof=0, so the standard error divides by sqrt(n_splits - 1)
     errors = np.asarray(results["std_test_score"], np.float64) / np.sqrt(max(n_splits - 1, 1))
-    ranks, sizes = results.get("param_rank", [None] * len(errors)), results.get("n_parameters", [0] * len(errors))
-    names, lams, scores = (results[key] for key in ("param_decomposition", "param_lam", "mean_test_score"))
-    dropped = results.get("dropped", [""] * len(errors))  # scored on some of the splits only
+    optional = {"param_rank": None, "n_parameters": 0, "dropped": ""}  # dropped: scored on some of the splits only
+    columns = [results[key] for key in ("param_decomposition", "param_lam", "mean_test_score")]
+    columns += [errors, *(results.get(key, [other] * len(errors)) for key, other in optional.items())]
     found = []
-    for name, rank, lam, score, error, size, reason in zip(
-        names, ranks, lams, scores, errors, sizes, dropped, strict=True
-    ):
+    for name, lam, score, error, rank, size, reason in zip(*columns, strict=True):
         if not np.isfinite(score) or reason:
             continue
         if isinstance(name, dict) or isinstance(rank, dict):

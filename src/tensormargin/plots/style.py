@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, checked_axes
 from ..inspection import ModelChain
+from ..io import MARK
 from ..runtime import Array, FloatArray, join_with_and
 
 if TYPE_CHECKING:
@@ -56,6 +58,17 @@ def panels(axes: Any, grid: tuple[int, int], width: float, height: float, **opti
     if given.size != rows * columns:
         raise ValueError(f"this plot has {rows * columns} panels; got {given.size} axes. Pass that many, or None")
     return given
+
+
+def save_png(path: Path, drawn: Array, about: dict[str, str]) -> None:
+    """Write the pyplot figure of some axes, with what is said about it in its metadata, and close it."""
+    import matplotlib.pyplot as plt
+
+    figure = drawn[0].figure
+    try:
+        figure.savefig(path, format="png", dpi=150, metadata=about | {"Software": MARK.decode()})
+    finally:
+        plt.close(figure)
 
 
 def check_lengths(entry: str, **columns: Any) -> None:

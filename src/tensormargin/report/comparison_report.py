@@ -14,8 +14,8 @@ from ..io import TEXT_BYTES, BadFileError, SampleSet, check_sha256
 from ..runtime import percent, points
 from . import sentences
 from .evaluation_sections import confusion_section, predictions_section
-from .model_report import chosen_section, data_section, fitted_sections
-from .page import Lead, Page, Section, cell, interval_picture, table
+from .model_report import chosen_section, data_section, fitted_sections, methods_section
+from .page import Lead, Page, Section, interval_picture, table
 from .viewer import Display, ModelMaps
 
 _PARTS: Mapping[str, type] = {
@@ -73,13 +73,7 @@ def comparison_page(
         Section("What this does not show", "list.html", {"lines": sentences.comparison_limits(content, with_maps)}),
         data_section(data),
         *about,
-        Section(
-            "Methods",
-            "methods.html",
-            {"statements": _statements(content), "settings": shown},
-            folded=True,
-            gist="text for a paper, settings and versions",
-        ),
+        methods_section(_statements(content), shown),
     ]
     title = f"{Path(data['source']).name}: {len(settings['methods'])} methods compared"
     return Page(title, _lead(content), content["created"], content["versions"], sections)
@@ -184,23 +178,22 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     summaries = content["summary"]
     best = max(one["accuracy"] for one in summaries)
     differences = {one["method"]: one for one in content["differences"]}
-    scores = [(one["accuracy"] == best, _score_cells(one, differences.get(one["method"]))) for one in summaries]
+    top = [place for place, one in enumerate(summaries) if one["accuracy"] == best]
+    scores = [_score_cells(one, differences.get(one["method"])) for one in summaries]
     n_groups = content["data"]["n_groups"]
     tested, paired = (f"{n_groups} groups", "group") if n_groups else ("samples", "split")
     forms = {"accuracy_sd": (100, 2), "fit_seconds": (1, 3), "n_parameters": (1, 0)}
     forms |= {"margin_mean": (1, 2), "margin_variance": (1, 2)}
-    details = [
-        (one["accuracy"] == best, [cell(one["method"]), *(_number(one[name], *form) for name, form in forms.items())])
-        for one in summaries
-    ]
+    details = [[one["method"], *(_number(one[name], *form) for name, form in forms.items())] for one in summaries]
     return {
         "text": f"Mean over {content['settings']['repeats']} test sets. The parameter of each method was chosen on "
         "the training set alone, from as many values for all of the paper's methods.",
         "tables": [
-            table(("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores),
-            table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details),
+            table(
+                ("method", "accuracy %", "95 % interval", "minus the best", "95 % interval", "p (Holm)"), scores, top
+            ),
+            table(("method", "sd of accuracy", "fit s", "parameters", "margin mean", "variance"), details, top),
         ],
-        "pictures": [],
         "remarks": [
             "Intervals are for the accuracy to be expected on new samples like these from models fitted to training "
             f"sets of this size. They are the wider of two: over the tested {tested} (Wilson's; groups: with Student's "
@@ -212,24 +205,21 @@ def _table(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _score_cells(one: Mapping[str, Any], difference: Mapping[str, Any] | None) -> list[Any]:
     low, high = one["accuracy_low"], one["accuracy_high"]
-    cells = [cell(one["method"]), _number(one["accuracy"], 100, 2), cell(sentences.format_ends((low, high)), low or 0)]
+    cells = [one["method"], _number(one["accuracy"], 100, 2), (sentences.format_ends((low, high)), low or 0)]
     if difference is None:  # the best method itself
-        return cells + [cell("")] * 3
+        return [*cells, "", "", ""]
     low, high, p_value = (difference[name] for name in ("low", "high", "p_value"))
-    return [
-        *cells,
-        cell(points(difference["difference"]), difference["difference"]),
-        cell(sentences.format_ends((low, high), points), low or 0),
-        cell("-", "") if p_value is None else cell(f"{p_value:.2g}", p_value),
-    ]
+    gain = points(difference["difference"]), difference["difference"]
+    p_cell = ("-", "") if p_value is None else (f"{p_value:.2g}", p_value)
+    return [*cells, gain, (sentences.format_ends((low, high), points), low or 0), p_cell]
 
 
-def _number(value: float | None, factor: float, digits: int) -> dict[str, Any]:
+def _number(value: float | None, factor: float, digits: int) -> tuple[str, Any]:
     if value is None:
-        return cell("-", "")
-    return cell(f"{round(factor * value, digits) + 0.0:.{digits}f}", value)  # adding zero removes the sign of -0.0
+        return "-", ""
+    return f"{round(factor * value, digits) + 0.0:.{digits}f}", value  # adding zero removes the sign of -0.0
 
 
 def _statements(content: Mapping[str, Any]) -> list[str]:

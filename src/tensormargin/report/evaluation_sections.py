@@ -11,7 +11,7 @@ from ..evaluation import reliability, roc
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent
 from . import sentences
-from .page import Lead, Picture, Section, cell, interval_picture, picture, table
+from .page import Lead, Picture, Section, interval_picture, picture, table
 
 _MOST_ROWS = 20_000
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
@@ -48,23 +48,18 @@ def comparison_section(evaluation: Mapping[str, Any], chance: Mapping[str, Any] 
         "balanced_accuracy": 1 / len({row["label"] for row in evaluation["samples"]}),
     }
     scores.append((f"always {majority['label']}", majority["score"], (None, None), level))
-    best = max(score for _, score, _, _ in scores)
-    tied = sum(score == best for _, score, _, _ in scores) > 1
+    highest = max(score for _, score, _, _ in scores)
+    best = [place for place, (_, score, _, _) in enumerate(scores) if score == highest]
     rows = []
-    for who, score, ends, part in scores:
-        both = [part.get("accuracy"), part.get("balanced_accuracy")]
-        shown = f"{who} (tied)" if tied and score == best else who
-        cells = [
-            cell(shown),
-            *(cell(percent(one), one) for one in both),
-            cell(sentences.format_ends(ends), ends[0] or 0),
-        ]
-        rows.append((score == best, cells))
+    for place, (who, _, ends, part) in enumerate(scores):
+        both = [(percent(one), one) for one in (part.get("accuracy"), part.get("balanced_accuracy"))]
+        shown = f"{who} (tied)" if len(best) > 1 and place in best else who
+        rows.append([shown, *both, (sentences.format_ends(ends), ends[0] or 0)])
     content = {
         "text": f"Nested cross-validation ({evaluation['scheme']}): all choices are made anew on each training set "
         "and scored on the held-out samples. The scores are those of all held-out predictions together.",
         "lines": sentences.evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
-        "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows)],
+        "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows, best)],
         "pictures": [] if chance is None else [_null_distribution(chance)],
         "remarks": _remarks(evaluation),
     }

@@ -30,7 +30,7 @@ from .evaluation_sections import (
     predictions_section,
 )
 from .field_figures import field_section, single_axes
-from .page import Page, Picture, Section, cell, factor_pictures, picture, table
+from .page import Page, Picture, Section, factor_pictures, picture, table
 from .view_sections import view_sections, views_overview
 from .viewer import Display, ModelMaps, affine_of, map_content, n_shown
 
@@ -213,7 +213,7 @@ def _confounds(model: Any) -> Section | None:
     if not steps:
         return None
     rows = [
-        (False, [cell(f"{name} ({view})" if view else name), cell(percent(share), share)])
+        (f"{name} ({view})" if view else name, (percent(share), share))
         for view, step in steps
         for name, share in step.explained_alone_.items()
     ]
@@ -223,7 +223,6 @@ def _confounds(model: Any) -> Section | None:
         "text": f"What {join_with_and(names)} explain linearly in the training samples was removed from every entry, "
         f"{removed} in all. Confounds may share what they explain.",
         "tables": [table(("confound", "explains alone, % of the variance"), rows)],
-        "pictures": [],
         "remarks": [sentences.CONFOUNDS_WARNING],
     }
     return Section("Confounds", "comparison.html", content)
@@ -258,15 +257,13 @@ def _raced_to_the_end(results: Mapping[str, Any]) -> Array:
 
 
 def _several(
-    chain: ModelChain, problems: Sequence[int], group: str, draw: Callable[[int], list[Picture]]
-) -> list[dict[str, Any]]:
-    """Return the pictures of some binary problems, of which the page shows one at a time."""
-    return [{"group": group, "name": chain.problem_names[k], "pictures": draw(k)} for k in problems]
-
-
-def _note(chain: ModelChain, problems: Sequence[int]) -> str:
-    count = len(chain.problem_names)
-    return f" Shown: the {len(problems)} hardest of {count} binary problems." if len(problems) < count else ""
+    chain: ModelChain, problems: Sequence[int], heading: str, text: str, draw: Callable[[int], list[Picture]]
+) -> dict[str, Any]:
+    """Return the content of a section with pictures of some binary problems, of which the page shows one at a time."""
+    names = chain.problem_names
+    if len(problems) < len(names):
+        text += f" Shown: the {len(problems)} hardest of {len(names)} binary problems."
+    return {"text": text, "pictures": [{"group": heading, "name": names[k], "pictures": draw(k)} for k in problems]}
 
 
 def _whose(data: Mapping[str, Any] | None, samples: SampleSet | None) -> str:
@@ -295,7 +292,7 @@ def _pictures_of_margins(
         f"Margins m = t (⟨W, Z⟩ + b) of {whose}. At most variance / (variance + mean²) of them can be wrong (Cantelli; "
         "Theorem 1 of the paper)."
     )
-    content = {"text": text + _note(chain, problems), "pictures": _several(chain, problems, "margins", drawn)}
+    content = _several(chain, problems, "margins", text, drawn)
     return Section("Margins", "pictures.html", content, folded=True, gist=f"of {whose}")
 
 
@@ -324,13 +321,11 @@ def _convergence(maps: ModelMaps) -> Section | None:
 
 def _factors(maps: ModelMaps, problems: Sequence[int], axes: AnyAxes) -> Section | None:
     chain = maps.chain
-    if "" in chain.feature_views:  # one number per feature of a kernel, of convolutions, ...
+    # nothing for one number per feature of a kernel, of convolutions, ...; views have sections of their own
+    if "" in chain.feature_views or isinstance(chain.classifier.coef_, dict):
         return None
-    if isinstance(chain.classifier.coef_, dict):  # in the sections of the views
-        return None
-    pictures = _several(chain, problems, "factors", lambda k: factor_pictures(maps.model, k, axes=axes))
     text = "The factors of the weight: one curve per component along each mode (of the samples after preparation)."
-    content = {"text": text + _note(chain, problems), "pictures": pictures}
+    content = _several(chain, problems, "factors", text, lambda k: factor_pictures(maps.model, k, axes=axes))
     return Section("Factors", "pictures.html", content, folded=True, gist="of the weight, along each mode")
 
 
@@ -387,5 +382,10 @@ def _methods(model: Any, facts: Mapping[str, Any]) -> Section:
     hidden = ("recipe", "decomposition", "rank") if plan.get("auto") else ("recipe",)
     settings = [(name, str(value)) for name, value in plan.items() if name not in hidden]
     settings += [(f"version of {name}", value) for name, value in facts["versions"].items()]
-    content = {"statements": sentences.statements(model, facts), "settings": [("saved", facts["created"]), *settings]}
+    return methods_section(sentences.statements(model, facts), [("saved", facts["created"]), *settings])
+
+
+def methods_section(statements: Sequence[str], settings: Sequence[tuple[str, str]]) -> Section:
+    """Return the text for the methods section of a paper, with the settings by name."""
+    content = {"statements": statements, "settings": settings}
     return Section("Methods", "methods.html", content, folded=True, gist="text for a paper, settings and versions")

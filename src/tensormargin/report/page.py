@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,14 +84,14 @@ class Section:
             raise AttributeError(name) from None
 
 
-def cell(text: str, value: Any = None) -> dict[str, Any]:
-    """Return a table cell with its sort key, ``value`` (by default its text)."""
-    return {"text": text, "value": text if value is None else value}
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], best: Container[int] = ()) -> dict[str, Any]:
+    """Return a table for the comparison template, with the numbers of the ``best`` rows.
 
-
-def table(columns: Sequence[str], rows: Sequence[tuple[bool, Sequence[Mapping[str, Any]]]]) -> dict[str, Any]:
-    """Return a table for the comparison template; each row is a pair of "is it the best" and its cells."""
-    return {"columns": columns, "rows": [{"best": best, "cells": cells} for best, cells in rows]}
+    A cell is a text, or a pair of a text and the value that it is sorted by.
+    """
+    cells = [[(one, one) if isinstance(one, str) else one for one in row] for row in rows]
+    named = [[{"text": text, "value": text if value is None else value} for text, value in row] for row in cells]
+    return {"columns": columns, "rows": [{"best": place in best, "cells": row} for place, row in enumerate(named)]}
 
 
 @dataclass(frozen=True)

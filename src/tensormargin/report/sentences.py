@@ -130,29 +130,18 @@ def describe_chosen(chosen: Mapping[str, Any], lam: str = "lambda", mu: str = "m
 
 def format_choice(chosen: Mapping[str, Any]) -> str:
     """Return decomposition, rank, strengths and preparation that a search has chosen."""
-    parts = _format_weights(chosen)
+    form, rank, scale = (chosen.get(name) for name in ("decomposition", "rank", "view_scale"))
+    left_out = [name for name, one in scale.items() if one == 0] if isinstance(scale, dict) else []
+    by_view = form if isinstance(form, dict) else rank if isinstance(rank, dict) else {"": None}
+    parts = []
+    for name in (name for name in by_view if name not in left_out):
+        own = [one.get(name) if isinstance(one, dict) else one for one in (form, rank)]
+        parts.append(" ".join(str(one) for one in (name, *own) if one not in ("", None)))
+    parts += [f"without {name}" for name in left_out]
     parts.append(describe_chosen(chosen, "λ", "μ"))
     if "preparation" in chosen:
         parts.append(chosen["preparation"] or "samples as they come")
     return ", ".join(parts)
-
-
-def _format_weights(chosen: Mapping[str, Any]) -> list[str]:
-    """Return decomposition and rank, of several views where they differ, and the views that were left out."""
-    form, rank, scale = (chosen.get(name) for name in ("decomposition", "rank", "view_scale"))
-    left_out = [name for name, one in scale.items() if one == 0] if isinstance(scale, dict) else []
-    without = [f"without {name}" for name in left_out]
-    if not isinstance(form, dict) and not isinstance(rank, dict):
-        return [_format_weight(form, rank), *without]
-    names = list(form if isinstance(form, dict) else rank or ())
-    ranks = rank if isinstance(rank, dict) else dict.fromkeys(names, rank)
-    forms = form if isinstance(form, dict) else dict.fromkeys(names, form)
-    shown = [f"{name} {_format_weight(forms[name], ranks[name])}" for name in names if name not in left_out]
-    return shown + without
-
-
-def _format_weight(form: Any, rank: Any) -> str:
-    return str(form) if rank is None else f"{form} {rank}"
 
 
 def format_margins(report: MarginReport) -> str:
@@ -239,7 +228,7 @@ def describe_steps(model: Any) -> list[str]:
 def _model(chain: ModelChain) -> str:
     classifier, weight = chain.classifier, describe_model(chain.classifier, chain.steps)
     count, given = len(classifier.problems_), classifier.class_weight
-    scheme = "one against one" if classifier.multi_class_ == "ovo" else "one against the rest"
+    scheme = _SCHEMES[classifier.multi_class_]
     more = "" if count == 1 else f" The classes are told apart by {count} binary problems ({scheme})."
     if isinstance(given, Mapping):
         weights = join_with_and(f"{weight:g} ({label})" for label, weight in given.items())
@@ -264,10 +253,8 @@ _SETTINGS = {
 }
 """What a search tries, as the methods section calls it."""
 
-_VALUES = {"None": "none", "full": "full", "cp": "CP", "tucker": "Tucker", "tt": "Tensor-Train"} | {
-    "ovo": "one against one",
-    "ovr": "one against the rest",
-}
+_SCHEMES = {"ovo": "one against one", "ovr": "one against the rest"}
+_VALUES = {"None": "none", "full": "full", "cp": "CP", "tucker": "Tucker", "tt": "Tensor-Train"} | _SCHEMES
 
 
 def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
@@ -293,7 +280,7 @@ def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
 
 def describe_wrappers(model: Any) -> list[str]:
     """Return a sentence for each search of scikit-learn, calibrator or threshold that a model is wrapped in."""
-    return [line for line in map(_describe_wrapper, ModelChain.of(model).wrappers) if line]
+    return list(filter(None, map(_describe_wrapper, ModelChain.of(model).wrappers)))
 
 
 def _describe_wrapper(wrapper: Any) -> str:
@@ -329,7 +316,7 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
         "choices were made anew on each training set, and its test set was used for predictions only. The "
         f"{score['name']} of all held-out predictions was {percent(score['value'])} %{_interval_note(evaluation)}.",
         interval_explained(evaluation),
-        f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)}{_on_samples(evaluation)} reached "
+        f"A {FLAT_EXPLAINED} with C chosen on {_training_sets(evaluation)} reached "
         f"{percent(reference['score'])} %{again}.",
         format_difference(difference, cut),
         f"The budget {evaluation['cut']}." if cut else f"Test of the difference: {difference['method']}.",
@@ -337,21 +324,16 @@ def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _on_samples(evaluation: Mapping[str, Any]) -> str:
-    """Return that the reference takes the samples as they are, where another one takes a representation of them."""
-    return ", on the samples as they are" if evaluation.get("matched") else ""
-
-
 def _interval_note(evaluation: Mapping[str, Any]) -> str:
-    """Return the interval and its unit, or a note that there is none."""
-    ends, units = evaluation["interval"], format_units(evaluation)
-    shown = f"no interval: {units} are too few" if ends[0] is None else f"95 % interval {format_ends(ends)}, {units}"
-    return f" ({shown})"
+    """Return the interval and its unit in parentheses, or that there is none."""
+    return f" ({format_interval(evaluation['interval'], format_units(evaluation), ', {}')})"
 
 
-def format_interval(ends: Sequence[float | None], units: str) -> str:
-    """Return an interval in percent with what it rests on, or why there is none."""
-    return f"no interval: {units} are too few" if ends[0] is None else f"95 % interval {format_ends(ends)} % ({units})"
+def format_interval(ends: Sequence[float | None], units: str, form: str = " % ({})") -> str:
+    """Return an interval in percent with what it rests on, in a form, or why there is none."""
+    if ends[0] is None:
+        return f"no interval: {units} are too few"
+    return f"95 % interval {format_ends(ends)}{form.format(units)}"
 
 
 def format_ends(ends: Sequence[float | None], form: Callable[[float], str] = percent) -> str:
@@ -397,11 +379,14 @@ def _without_views(about: Mapping[str, Any]) -> str:
 
 
 def _training_sets(evaluation: Mapping[str, Any]) -> str:
-    """Return what the flat reference was fitted to: the training sets, or those of their samples that fit memory."""
+    """Return what the flat reference was fitted to: the training sets, or those of their samples that fit memory.
+
+    It is said to take the samples as they are where another one takes a representation of them.
+    """
     counts = [fold.get("reference_chosen", {}).get("training samples") for fold in evaluation.get("folds", [])]
     some = [count for count in counts if count is not None]
     fitting = f"{min(some)} samples, all that fit into memory, of " if some else ""
-    return f"{fitting}the same training sets"
+    return f"{fitting}the same training sets" + (", on the samples as they are" if evaluation.get("matched") else "")
 
 
 def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None) -> list[str]:
@@ -437,8 +422,8 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     elif low <= majority["score"]:
         lines.append(f"That is not significantly better than {always}.")
     lines.append(
-        f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}"
-        f"{_on_samples(evaluation)}: {percent(reference['score'])} %; the majority class: "
+        f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}: "
+        f"{percent(reference['score'])} %; the majority class: "
         f"{percent(majority['score'])} %. {format_difference(evaluation['difference'], cut)}"
     )
     if matched:
@@ -541,16 +526,12 @@ def format_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> format_differences([{**difference, "significant": False}])
     ['Not significantly different from STM: SVM.']
     """
-    if not differences:
-        return []
-    best = differences[0]["best"]
-    if all(one["low"] is None for one in differences):
+    if differences and all(one["low"] is None for one in differences):
         return ["There are too few groups to tell whether methods differ."]
-    worse = [one["method"] for one in differences if one["significant"]]
-    others = [one["method"] for one in differences if not one["significant"]]
-    lines = [f"Significantly below {best}: {', '.join(worse)}."] if worse else []
-    if others:
-        lines.append(f"Not significantly different from {best}: {', '.join(others)}.")
+    lines = []
+    for significant, words in ((True, "Significantly below"), (False, "Not significantly different from")):
+        own = [one["method"] for one in differences if one["significant"] == significant]
+        lines += [f"{words} {differences[0]['best']}: {', '.join(own)}."] if own else []
     return lines
 
 
@@ -630,14 +611,14 @@ def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[
             "samples until this page looks better, the score is no longer that of new samples.",
         ]
     if chance is not None:
-        text = (
-            "A p-value this large does not show that there is nothing to find, only that these samples do not show it."
-            if chance["p_value"] > _LIKELY
-            else "The p-value is not the probability that the score is due to chance, and a small one is no large "
-            "effect."
-        )
-        permutations, smallest = chance["n_permutations"], f"{chance['smallest_p']:.2g}"
-        lines.append(f"{text} With {permutations} permutations it cannot be below {smallest}.")
+        text = "The p-value is not the probability that the score is due to chance, and a small one is no large effect."
+        if chance["p_value"] > _LIKELY:
+            text = (
+                "A p-value this large does not show that there is nothing to find, only that these samples do not show "
+                "it."
+            )
+        least = f"{chance['smallest_p']:.2g}"
+        lines.append(f"{text} With {chance['n_permutations']} permutations it cannot be below {least}.")
     lines.append(CONFOUNDS_WARNING if ModelChain.of(model).confounds_by_view else _NO_CONFOUNDS)
     return lines + (_OF_MAPS if with_maps else [])
 

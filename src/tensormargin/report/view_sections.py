@@ -11,7 +11,7 @@ from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
 from ..inspection import ModelChain, ViewMaps, view_maps
 from ..io import Coding
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
-from .page import Section, cell, factor_pictures, table
+from .page import Section, factor_pictures, table
 from .sentences import describe_view, format_difference
 from .viewer import ModelMaps, affine_of, map_content
 
@@ -65,17 +65,12 @@ def views_overview(chain: ModelChain, about: Mapping[str, Any]) -> Section | Non
     rows = []
     for name, shares in classifier.view_shares_.items():
         share = float(shares.mean())
-        cells = [
-            cell(name),
-            cell(format_shape(classifier.sample_shape_[name])),
-            cell(describe_view(classifier, name)),
-            cell(percent(share), share),
-            *(cell(str(classifier.n_missing_[name])) for _ in lacking),
-        ]
+        row = [name, format_shape(classifier.sample_shape_[name]), describe_view(classifier, name)]
+        row += [(percent(share), share), *(str(classifier.n_missing_[name]) for _ in lacking)]
         if name in without:
-            gain = without[name]["difference"]
-            cells += [cell(percent(without[name]["score"])), cell(points(gain["difference"]), gain["difference"])]
-        rows.append((False, cells + [cell("-")] * (len(columns) - len(cells))))
+            gain = without[name]["difference"]["difference"]
+            row += [percent(without[name]["score"]), (points(gain), gain)]
+        rows.append(row + ["-"] * (len(columns) - len(row)))
     count = len(chain.problem_names)
     text = (
         "Each sample has several views, with a weight each; the score is their sum. The share is that of the variance "
@@ -87,8 +82,7 @@ def views_overview(chain: ModelChain, about: Mapping[str, Any]) -> Section | Non
     remarks = _remarks(without, isinstance(chain.sample_shape, dict))
     if lacking:
         remarks.append("Samples without a view count as zero there after centring, as if they were average in it.")
-    content = {"text": text, "tables": [table(columns, rows)], "pictures": [], "remarks": remarks}
-    return Section("Views", "comparison.html", content)
+    return Section("Views", "comparison.html", {"text": text, "tables": [table(columns, rows)], "remarks": remarks})
 
 
 def _remarks(without: Mapping[str, Any], given: bool) -> list[str]:
@@ -151,8 +145,5 @@ def _covariate_table(chain: ModelChain, entries: Sequence[str], kinds: Mapping[s
     columns = ["covariate"]
     columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
     values = [own[k] for k in range(len(names)) for own in kinds.values()]
-    rows = [
-        (False, [cell(entry), *(cell(short_number(own[place]), float(own[place])) for own in values)])
-        for place, entry in enumerate(entries)
-    ]
-    return table(columns, rows)
+    cells = [[(short_number(own[place]), float(own[place])) for own in values] for place in range(len(entries))]
+    return table(columns, [[entry, *own] for entry, own in zip(entries, cells, strict=True)])
