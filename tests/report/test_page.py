@@ -32,12 +32,7 @@ from tensormargin.evaluation import (
 from tensormargin.io import SampleSet, load_model, save_model
 from tensormargin.plots import plot_calibration, plot_ranks, plot_roc, plot_search
 from tensormargin.report import Lead, Page, comparison_page, model_page, model_report, render, write_page
-from tensormargin.report.evaluation_sections import (
-    comparison_section,
-    confusion_section,
-    curves_section,
-    evaluation_lead,
-)
+from tensormargin.report.sections import comparison_section, confusion_section, curves_section, evaluation_lead
 from tensormargin.report.sentences import comparison_limits, model_limits, model_sentence
 from tensormargin.runtime import percent, points, short_number
 from tensormargin.selection import kinds

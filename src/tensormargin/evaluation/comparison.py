@@ -124,19 +124,16 @@ def compare(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, I_1, ..., I_M)
-    y : array-like of shape (n_samples,)
+    X, y, groups, confounds
+        See `nested_evaluation`.
     settings : CompareSettings
     n_jobs : int, optional
         Number of processes.
-    groups : array-like of shape (n_samples,), optional
     progress : callable, optional
         Called as ``progress(done, total, text)``. ``done`` and ``total`` are seconds, predicted from the fits that are
         finished; ``total`` is 0 until there is one of each method.
     checkpoint : Checkpoint, optional
         Keeps finished fits, so that an interrupted comparison can be resumed.
-    confounds : array-like of shape (n_samples, n_confounds), optional
-        Confounds of the samples, for a preparation that removes them (`Deconfound`).
 
     Examples
     --------
@@ -147,8 +144,6 @@ def compare(
     >>> rows = list(compare(data.data, data.target, settings))
     >>> sorted({row.method for row in rows}), len(rows)
     (['STM', 'SVM', 'majority class'], 6)
-    >>> rows[0].n_train, rows[0].n_test
-    (45, 15)
     """
     check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
     samples = Labelled.checked(settings.preparation, X, y, groups, confounds, views=False)

@@ -218,8 +218,6 @@ def fit_winner(
     >>> winner = fit_winner(samples, settings, rows)
     >>> winner.method, winner.model.predict(data.data[:2]).shape
     ('STM', (2,))
-    >>> len(winner.predictions) == sum(row.n_test for row in rows if row.method == winner.method)
-    True
     """
     shares = {
         name: float(np.concatenate([row.right for row in rows if row.method == name]).mean())

@@ -266,13 +266,10 @@ def reliability(happened: Any, probability: Any, units: Any = None) -> Reliabili
 
     Examples
     --------
-    >>> import numpy as np
     >>> from tensormargin.evaluation import reliability
-    >>> probability = np.repeat([0.2, 0.8], 50)
-    >>> happened = np.tile([True, False, False, False, False], 20) ^ (probability > 0.5)
-    >>> curve = reliability(happened, probability)
-    >>> curve.observed.round(2), bool(np.all(curve.low <= curve.high))
-    (array([0.2, 0.8]), True)
+    >>> curve = reliability([True, False, False, False, True, True] * 10, [0.2, 0.2, 0.2, 0.8, 0.8, 0.8] * 10)
+    >>> curve.probability.round(2), curve.observed.round(2)
+    (array([0.2, 0.8]), array([0.33, 0.67]))
     """
     outcome, values = np.asarray(happened, np.float64), np.asarray(probability, np.float64)
     n_bins = int(np.clip(len(values) // _SMALLEST_BIN, 1, _MOST_BINS))

@@ -98,21 +98,13 @@ def permutation_test(
     model : estimator
         A classifier or a Pipeline that ends in one; it is cloned. `TensorMarginClassifierCV` repeats its whole search
         for every permutation, which is unbiased but slow.
-    X : array-like of shape (n_samples, I_1, ..., I_M)
-    y : array-like of shape (n_samples,)
-    groups : array-like of shape (n_samples,), optional
-    cv : int or splitter, default=5
+    X, y, groups, cv, repeats, score, progress
+        See `nested_evaluation`.
     n_permutations : int, default=200
     n_jobs : int, optional
         Number of permutations to run in parallel.
     random_state : int, RandomState or None, default=0
         Controls the permutations and the folds, and what is random in a model without a ``random_state``.
-    progress : callable, optional
-        Called as ``progress(done, total, text)``.
-    repeats : int, default=1
-        Number of times the cross-validation is repeated with new folds for every score.
-    score : {"accuracy", "balanced_accuracy"}, optional
-        By default balanced accuracy if the model uses it as ``scoring``, otherwise accuracy.
     checkpoint : Checkpoint, optional
         Keeps the scores of finished permutations, so that an interrupted test can be resumed.
     confounds : array-like of shape (n_samples, n_confounds), optional

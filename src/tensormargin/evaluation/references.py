@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from ..data import NO_METADATA, Metadata, Views, copies_in, is_ragged
-from ..fitting import SampleSpan, sample_array
+from ..fitting import SampleSpan, predicted_codes, sample_array
 from ..inspection import fit_model
 from ..runtime import Array, Deadline, FloatArray, available_bytes, is_lazy
 from ..selection import BEFORE, Split, TensorMarginClassifierCV, splits_of
@@ -104,9 +104,7 @@ def _before_choice(alternatives: Sequence[Any]) -> Any:
         return alternatives[0]
     behind = [one for one in alternatives if isinstance(one, Pipeline) and one.steps[0][0] == BEFORE]
     alone = [one for one in alternatives if one not in behind]
-    if not behind:
-        return None
-    return alone[0] if alone else behind[0].steps[0][1]
+    return None if not behind else alone[0] if alone else behind[0].steps[0][1]
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,7 @@ class FlatPredictor:
         X = X if self.preparation is None else transformed(self.preparation, X, Metadata(groups, confounds))
         array = sample_array(X)
         scores = np.asarray(array.scores(self.weights.reshape(-1, *array.sample_shape), self.offsets))
-        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes[codes]
+        return self.classes[predicted_codes(scores[:, 0] if scores.shape[1] == 1 else scores)]
 
 
 def lazy_reference(

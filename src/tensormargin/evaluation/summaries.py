@@ -133,8 +133,11 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
     tried = {name: list(dict.fromkeys(str(value) for value in results[f"param_{name}"])) for name in names}
     pairs = zip(results["param_mu1"], results["param_mu2"], strict=True)
     tried["mu1, mu2"] = list(dict.fromkeys(f"({mu1:g}, {mu2:g})" for mu1, mu2 in pairs))
-    if "param_preparation" in results:
-        tried["preparation"] = _preparations(results["param_preparation"])
+    if "param_preparation" in results:  # in a few words each, without the steps that all of them begin with
+        steps = [[describe_step(one, True) for one in flat_steps([("", own)])] for own in results["param_preparation"]]
+        shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
+        words = [", then ".join(own[shared:]) or "samples as they are" for own in steps]
+        tried["preparation"] = list(dict.fromkeys(words))
     return {
         "tried": tried,
         "n_models": len(results["params"]),
@@ -145,13 +148,6 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
         "best": _plain(search.best_params_),
         "best_score": search.best_score_,
     }
-
-
-def _preparations(tried: Sequence[Any]) -> list[str]:
-    """Return alternative preparations in a few words each, without the steps that all of them begin with."""
-    steps = [[describe_step(step, brief=True) for step in flat_steps([("", one)])] for one in tried]
-    shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
-    return list(dict.fromkeys(", then ".join(own[shared:]) or "samples as they are" for own in steps))
 
 
 def _score_facts(interval: ScoreInterval, difference: PairedDifference) -> dict[str, Any]:

@@ -39,10 +39,8 @@ class FitPlan:
         to guess it, see `with_kind`.
     sfreq : float or None
         Sampling frequency in Hz, for frequency bands; by default that of the samples, if they have one.
-    shape : tuple of int or None
-        Shape of a sample after the recipe's steps, which `with_kind` finds out.
-    time : int
-        The mode of time of series, counted from 0, which `with_kind` finds out; -1 for the last.
+    shape, time : tuple of int or None, int
+        Shape of a sample after the recipe's steps, and the mode of time of series, which `with_kind` finds out.
     linear : bool
         Try only representations that are linear in the samples, so that the model has a map on the samples.
     decomposition, rank : str, int or tuple or None
@@ -288,10 +286,8 @@ def fit_and_evaluate(
     >>> data = make_low_rank_classes(40, (6, 7), rank=1, random_state=0)
     >>> samples = SampleSet(data.data, data.target, None, None, None, "noise", "plain", ())
     >>> fitted = fit_and_evaluate(samples, FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2))
-    >>> fitted.model.predict(data.data[:2]).shape
-    (2,)
-    >>> fitted.about["data"]["source"]
-    'noise'
+    >>> fitted.model.predict(data.data[:2]).shape, fitted.about["data"]["source"]
+    ((2,), 'noise')
     """
     if plan.recipe.by_group and samples.groups is None:
         raise ValueError(

@@ -340,18 +340,13 @@ def weight_maps(model: Any, sample_shape: Sequence[int] | None = None) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sklearn.pipeline import make_pipeline
     >>> from tensormargin import TensorMarginClassifier, TensorScaler, weight_maps
     >>> from tensormargin.datasets import make_low_rank_classes
     >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
     >>> model = make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)).fit(data.data, data.target)
-    >>> maps = weight_maps(model)
-    >>> maps.shape
+    >>> weight_maps(model).shape
     (1, 4, 5)
-    >>> constant = model.decision_function(data.data) - np.tensordot(data.data, maps[0], 2)
-    >>> bool(np.allclose(constant, constant[0]))
-    True
     """
     chain = ModelChain.of(model)
     try:

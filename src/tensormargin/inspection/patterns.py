@@ -42,10 +42,8 @@ def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, co
         Samples, usually the training set; images if the model begins with a nilearn masker.
     y : array-like of shape (n_samples,), optional
         Labels. If given, each one-vs-one problem uses only the samples of its two classes, otherwise all samples.
-    groups : array-like of shape (n_samples,), optional
-        Groups of the samples; required if the model scales by group.
-    confounds : array-like of shape (n_samples, n_confounds), optional
-        Confounds of the samples; required if the model removes them.
+    groups, confounds : array-like of shape (n_samples,) and (n_samples, n_confounds), optional
+        Of the samples; required if the model scales by group or removes confounds.
 
     Returns
     -------

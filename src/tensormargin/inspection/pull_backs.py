@@ -47,15 +47,8 @@ class NotAffineError(TypeError):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from tensormargin import BandPower, NotAffineError, TensorMarginClassifier, affine_form
-    >>> X, y = np.random.default_rng(0).standard_normal((20, 3, 128)), np.arange(20) % 2
-    >>> model = make_pipeline(BandPower(sfreq=64), TensorMarginClassifier("cp", 1)).fit(X, y)
-    >>> try:
-    ...     affine_form(model)
-    ... except NotAffineError as error:
-    ...     print("BandPower" in str(error))
+    >>> from tensormargin import NotAffineError
+    >>> issubclass(NotAffineError, TypeError)
     True
     """
 
@@ -71,14 +64,10 @@ class AffineForm(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from tensormargin import TensorMarginClassifier, affine_form
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> data = make_low_rank_classes(40, (4, 5), random_state=0)
-    >>> clf = TensorMarginClassifier("cp", 1).fit(data.data, data.target)
-    >>> form = affine_form(clf)
-    >>> scores = np.tensordot(data.data, form.weights[0], 2) + form.offsets[0]
-    >>> bool(np.allclose(scores, clf.decision_function(data.data)))
-    True
+    >>> from tensormargin import AffineForm
+    >>> AffineForm(weights=np.ones((1, 4, 5)), offsets=np.array([0.5])).scores(np.ones((2, 4, 5)))
+    array([[20.5],
+           [20.5]])
     """
 
     weights: Any

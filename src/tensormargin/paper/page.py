@@ -202,8 +202,9 @@ def page_text(
         for caption, picture in (pictures or {}).get(one.name, []):
             parts.append(f"![{caption}]({picture})\n")
         parts += ["Seconds for one fit (median):\n", time_table(one), _DIFFERENCES, difference_table(one)]
-    parts.append(_versions(results))
-    return "\n".join(parts)
+    texts = dict.fromkeys(text for one in results for cell in one.cells for text in cell.versions.split(" | "))
+    versions = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
+    return "\n".join([*parts, f"Made with {'; '.join(versions)}.\n"])
 
 
 def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
@@ -220,12 +221,6 @@ def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
 
 def _bullets(sentences: Iterable[str]) -> str:
     return "".join(f"- {sentence}\n" for sentence in sentences)
-
-
-def _versions(results: Sequence[TableResults]) -> str:
-    texts = dict.fromkeys(text for one in results for cell in one.cells for text in cell.versions.split(" | "))
-    lines = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
-    return "Made with " + "; ".join(lines) + ".\n"
 
 
 def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:

@@ -80,7 +80,8 @@ def plot_map(
     shown = _cut(values, where)
     below = None if background is None else _checked_background(background, values.shape, where)
     layers = Layers(shown, below, style.colour_limits(values, symmetric), symmetric)
-    drawn = style.panels(axes, (1, _n_panels(shown)), *_figure_size(shown))
+    n_panels, width, height = _layout(shown)
+    drawn = style.panels(axes, (1, n_panels), width, height)
     if shown.ndim == 1:
         _draw_line(drawn[0], shown, below, modes[0])
         drawn[0].set_ylabel(style.wrapped(label), fontsize="small", **style.VERBATIM)
@@ -220,7 +221,7 @@ def plot_weight(
     maps = {f"weight, {classes}": weight}
     if pattern is not None:
         maps[f"pattern, {classes}"] = pattern
-    columns, (width, height) = _n_panels(weight), _figure_size(weight)
+    columns, width, height = _layout(weight)
     rows = len(maps) if columns > 1 else 1  # maps of several panels are below each other, others side by side
     across = columns if columns > 1 else len(maps)
     drawn = style.panels(axes, (rows, across), width * len(maps) / rows, height * rows).reshape(len(maps), -1)
@@ -245,12 +246,9 @@ def _checked_background(background: Any, shape: tuple[int, ...], where: tuple[in
     raise ValueError(f"background must have the map's shape {shape}, or that of its first modes; got {below.shape}")
 
 
-def _n_panels(values: Array) -> int:
-    return 1 if values.ndim < _SHOWN_MODES else 3
-
-
-def _figure_size(values: Array) -> tuple[float, float]:
-    return ((5.2, 3.2), (4.4, 3.6))[values.ndim - 1] if values.ndim < _SHOWN_MODES else (9.6, 3.2)
+def _layout(values: Array) -> tuple[int, float, float]:
+    """Return the number of panels of a map, and width and height of its figure in inches."""
+    return ((1, 5.2, 3.2), (1, 4.4, 3.6), (3, 9.6, 3.2))[min(values.ndim, _SHOWN_MODES) - 1]
 
 
 def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axis: Axis) -> None:

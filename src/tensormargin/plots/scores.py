@@ -353,13 +353,8 @@ def plot_calibration(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensormargin.evaluation import reliability
-    >>> from tensormargin.plots import plot_calibration
-    >>> rng = np.random.default_rng(0)
-    >>> probability = rng.uniform(size=200)
-    >>> curve = reliability(rng.uniform(size=200) < probability, probability)
-    >>> ax = plot_calibration(curve.probability, curve.observed, curve.low, curve.high, event="rain")
+    >>> from tensormargin.plots import plot_calibration  # `tensormargin.evaluation.reliability` has the numbers
+    >>> ax = plot_calibration([0.2, 0.8], observed=[0.3, 0.7], low=[0.2, 0.6], high=[0.4, 0.8], event="rain")
     >>> ax.get_xlabel()
     'probability of rain'
     """

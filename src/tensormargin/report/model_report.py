@@ -21,17 +21,9 @@ from ..inspection import (
 from ..io import SampleSet
 from ..plots import plot_convergence, plot_margins, plot_ranks, plot_search
 from ..runtime import Array, counted, join_with_and, percent, short_number
-from . import sentences
-from .evaluation_sections import (
-    comparison_section,
-    confusion_section,
-    curves_section,
-    evaluation_lead,
-    predictions_section,
-)
+from . import sections, sentences
 from .field_figures import field_section, single_axes
 from .page import Page, Picture, Section, factor_pictures, picture, table
-from .view_sections import view_sections, views_overview
 from .viewer import Display, ModelMaps, affine_of, map_content, n_shown
 
 _MOST_PICTURES = 6
@@ -80,17 +72,17 @@ def model_page(
     fitted = fitted_sections(ModelMaps(model, samples, patterns), about, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
     evaluated = evaluation is not None
-    sections = [
-        comparison_section(evaluation, chance) if evaluated else None,
-        confusion_section(evaluation, classes) if evaluated else None,
+    shown = [
+        sections.comparison_section(evaluation, chance) if evaluated else None,
+        sections.confusion_section(evaluation, classes) if evaluated else None,
         *(section for section in fitted if not section.folded),
         Section("What this does not show", "list.html", {"lines": sentences.model_limits(model, about, with_maps)}),
         chosen_section(model, about),
         data_section(about["data"]) if about.get("data") else None,
         _confounds(model),
-        curves_section(evaluation, classes) if evaluated else None,
+        sections.curves_section(evaluation, classes) if evaluated else None,
         *(section for section in fitted if section.folded),
-        predictions_section(evaluation) if evaluated else None,
+        sections.predictions_section(evaluation) if evaluated else None,
         _methods(model, facts),
     ]
     source = (about.get("data") or {}).get("source", "Model")
@@ -98,10 +90,10 @@ def model_page(
     more = f" and {len(classes) - _MOST_NAMED} more" if len(classes) > _MOST_NAMED else ""
     return Page(
         title=f"{Path(source).name}: {names}{more}",
-        lead=evaluation_lead(sentences.model_sentence(classes, evaluation, chance), evaluation),
+        lead=sections.evaluation_lead(sentences.model_sentence(classes, evaluation, chance), evaluation),
         created=facts["created"],
         versions=facts["versions"],
-        sections=[section for section in sections if section is not None],
+        sections=[section for section in shown if section is not None],
     )
 
 
@@ -121,16 +113,16 @@ def fitted_sections(
     if margins and len(problems) > _MOST_PICTURES:
         problems.sort(key=lambda k: -margins[k].cantelli.value)
     hardest, whose = problems[:_MOST_PICTURES], _whose(about.get("data"), samples)
-    sections = [
+    shown = [
         field_section(maps, hardest, axes),
         _maps(maps, about, whose, axes, display),
-        views_overview(maps.chain, about),
-        *view_sections(maps, about, hardest, whose, axes),
+        sections.views_overview(maps.chain, about),
+        *sections.view_sections(maps, about, hardest, whose, axes),
         _factors(maps, hardest, axes),
         _pictures_of_margins(maps.chain, margins, hardest, whose),
         _convergence(maps),
     ]
-    return [section for section in sections if section is not None]
+    return [section for section in shown if section is not None]
 
 
 def data_section(data: Mapping[str, Any]) -> Section:
