@@ -141,7 +141,8 @@ def _pattern(shown: Any, loadings: Array, used: Array | None) -> FloatArray:
 def _loadings(clf: TensorMarginClassifier, scores: Array, y: Any) -> FloatArray:
     """Return the coefficient of each sample in the pattern of each problem; those of a problem sum to zero."""
     rounding = _ROUNDING * float(np.finfo(scores.dtype).eps)
-    loadings, every = np.zeros(scores.shape), [slice(None)] * scores.shape[1]
+    loadings = np.zeros(scores.shape)
+    every: list[Array | slice] = [slice(None)] * scores.shape[1]
     if y is not None:
         classes = to_host(clf.classes_)
         codes = class_codes(checked_labels(scores, y), classes)
