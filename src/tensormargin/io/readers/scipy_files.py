@@ -62,7 +62,7 @@ def list_variables(path: Path, only: str | None, rules: FileRules) -> dict[str, 
             found[name] = unusable(str(error).removeprefix(f"{path}: "), shape)
     values: dict[str, Any] = loadmat(path, variable_names=names)
     for name in names:
-        found |= _described(path, name, values.pop(name), 0) or {name: variable(name, None)}
+        found |= _described(path, name, values[name], 0) or {name: variable(name, None)}
     return found if only is None else {name: found[name] for name in found if name == only}
 
 
@@ -87,15 +87,15 @@ def _sizes(path: Path) -> Iterator[int]:
 def _described(path: Path, name: str, value: Any, depth: int) -> dict[str, Entry]:
     """Return a variable or field by name, or the fields of a structure; an array of them has one cell per element."""
     check_members(path, 0, depth)
-    if isinstance(value, MatlabFunction | MatlabObject | MatlabOpaque):
-        return {name: variable(name, None)}
+    is_object = isinstance(value, MatlabFunction | MatlabObject | MatlabOpaque)
+    if is_object or not isinstance(value, np.ndarray) or value.dtype.names is None:
+        return {name: variable(name, None if is_object else value)}
     found: dict[str, Entry] = {}
-    for field in value.dtype.names or () if isinstance(value, np.ndarray) and value.size else ():
+    for field in value.dtype.names if value.size else ():
         cells = value[field].ravel(order="F")
         if len(cells) == 1:
             found |= _described(path, f"{name}/{field}", cells[0], depth + 1)
         else:
             found[f"{name}/{field}"] = variable(f"{name}/{field}", vector_of(cells))
         check_members(path, len(found), 0)
-    is_structure = isinstance(value, np.ndarray) and value.dtype.names is not None
-    return found if is_structure else {name: variable(name, value)}
+    return found
