@@ -1,7 +1,4 @@
-"""Detection of leakage: duplicate samples, and labels that something else than the samples gives away.
-
-That may be covariates, views, groups, or the order in time.
-"""
+"""Detection of leakage: duplicate samples, and labels that covariates, views, groups or the order in time give away."""
 
 from __future__ import annotations
 
@@ -86,7 +83,7 @@ def copies_in(X: Any) -> Array | None:
 def describe_duplicates(
     X: Any, groups: Any = None, kept: bool = False, names: Sequence[str] | None = None
 ) -> str | None:
-    """Return a message about duplicates that a split may separate, or None; ``kept``: the caller's folds do not."""
+    """Return a message, with a remedy, about copies that splits may separate, or None; ``kept``: own folds do not."""
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
     if groups is not None:

@@ -20,13 +20,7 @@ MOST_PAGES = 10_000  # of a TIFF file, which is one sample
 _SMALL_BYTES = 2**26  # always plausible, however small the file is
 _MOST_RATIO = 2_000  # memory to file size: deflate reaches 1,032
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-)
+_KINDS = {"d": "a folder", "p": "a pipe", "c": "a device", "b": "a device", "s": "a socket"}  # as ls has them
 
 
 class BadFileError(ValueError):
@@ -113,7 +107,7 @@ def check_regular(path: str | Path) -> None:
             f"{path}: cannot be opened ({shortened(str(error))}); give a path that can be read"
         ) from error
     if not stat.S_ISREG(mode):
-        kind = next((words for test, words in _KINDS if test(mode)), "something else")
+        kind = _KINDS.get(stat.filemode(mode)[0], "something else")
         raise BadFileError(f"{path}: is {kind}, but data are read from regular files only; copy the data to a file")
 
 

@@ -103,7 +103,7 @@ def millimetres(affine: Any, indices: Any) -> FloatArray:
 
 
 def resampled(volume: Any, affine: Any, shape: Sequence[int], to_affine: Any) -> FloatArray:
-    """Return a volume on another grid, smoothed if coarser, linear; its minimum outside and where it is not finite."""
+    """Return a volume on another grid, interpolated linearly; its minimum outside, and where it is not finite."""
     from scipy.ndimage import affine_transform, gaussian_filter
 
     values = np.asarray(volume, np.float32)

@@ -51,7 +51,7 @@ def files_in(folder: Path, rules: FileRules) -> list[Path]:
 
 
 def turned_like(samples: SampleSet, affine: Any, of: str) -> SampleSet:
-    """Return volumes in the orientation of an affine, that ``of`` something else, with a note; others as they are."""
+    """Return volumes turned to the affine ``of`` other samples, with a note; samples without one as they are."""
     shape = samples.sample_shape
     if affine is None or samples.affine is None or isinstance(affine, Mapping) or isinstance(samples.affine, Mapping):
         return samples

@@ -132,7 +132,7 @@ def _read_samples(path: Path, name: str, stored: Stored, axis: int, request: Req
 
 
 def _likely_samples(path: Path, held: Mapping[str, Stored], must: bool = True) -> str | None:
-    """Return the name of the only numeric array, vectors apart; otherwise None, or an error if one ``must`` be."""
+    """Return the name of the only numeric array but vectors; otherwise None, or an error if there ``must`` be one."""
     likely = [
         name
         for name, stored in held.items()

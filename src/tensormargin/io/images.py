@@ -163,7 +163,8 @@ def stacked_samples(
     """Return the samples of several files as one array, a Dask array if they stay there, with what is ``known``."""
     layout, lazy, rules = request.layout, request.lazy, request.rules
     files = _Files(folder, layout.size, rules, layout.missing)
-    n_bytes = files.n_bytes(names) if lazy.lazy == "auto" and names else 0
+    by_size = lazy.lazy == "auto" and bool(names)
+    n_bytes = len(names) * next(files.each(names[:1]))[0].nbytes if by_size else 0  # all like the first one
     if stays_in_files(folder, lazy.lazy, n_bytes, in_parts=True):
         data, affine, more = files.lazy_stack(names, chunks_for(lazy))
         more += in_parts(folder, lazy, n_bytes)
@@ -189,10 +190,6 @@ class _Files:
     size: Sequence[int] | None
     rules: FileRules
     missing: Missing = False
-
-    def n_bytes(self, names: Sequence[str]) -> int:
-        """Return the size of the samples in memory, all like the first one."""
-        return len(names) * next(self.each(names[:1]))[0].nbytes
 
     def stack(self, names: Sequence[str], ragged: bool) -> _Stack:
         """Return the samples in one array, or with ``ragged`` as a vector of arrays if they differ in length."""

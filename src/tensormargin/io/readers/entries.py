@@ -108,7 +108,7 @@ def variable(name: str, value: Any) -> Entry:
 
 
 def _uneven(name: str, cells: list[Any], shapes: list[tuple[int, ...]]) -> Entry:
-    """Return cells that differ: those of one value or none are a vector (text, or numbers and NaN), others cells."""
+    """Return cells that differ: with one value or none each they are a vector of text or numbers (NaN for none)."""
     if cells and all(cell.size <= 1 and cell.dtype.kind in READABLE for cell in cells):
         is_text = any(cell.dtype.kind in "SUT" and cell.size for cell in cells)
         items: list[Any] = [cell.item() if cell.size else "" if is_text else np.nan for cell in cells]
