@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorly as tl
 from conftest import low_rank_classes, sparse_product
+from estimator_checks import every_check
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
@@ -20,7 +21,6 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from tensormargin import TensorMarginClassifier
@@ -29,7 +29,7 @@ from tensormargin.fitting import FORMATS, combine_scores, predicted_codes
 DECOMPOSITIONS = sorted(FORMATS)
 
 
-@parametrize_with_checks(
+@every_check(
     [
         *(TensorMarginClassifier(name) for name in DECOMPOSITIONS),
         TensorMarginClassifier("cp", probability=True),

@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 from conftest import low_rank_classes
+from estimator_checks import every_check
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import (
     Crop,
@@ -39,7 +39,7 @@ def fitted(series):
 
 
 @pytest.mark.filterwarnings("ignore::tensormargin.LeakageWarning")  # some of their samples are copies of others
-@parametrize_with_checks([TensorMarginAutoClassifier(lams=(1,), mus=(1,), cv=2, max_iter=20)])
+@every_check([TensorMarginAutoClassifier(lams=(1,), mus=(1,), cv=2, max_iter=20)])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

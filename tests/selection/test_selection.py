@@ -11,6 +11,7 @@ import pytest
 import sklearn
 from click.testing import CliRunner
 from conftest import low_rank_classes
+from estimator_checks import every_check
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
@@ -27,7 +28,6 @@ from sklearn.model_selection import (
     cross_validate,
 )
 from sklearn.pipeline import Pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier, margin_report
 from tensormargin.cli import main
@@ -55,7 +55,7 @@ def search(**parameters) -> TensorMarginClassifierCV:
     return TensorMarginClassifierCV(**{**SMALL, **parameters})
 
 
-@parametrize_with_checks(
+@every_check(
     [
         TensorMarginClassifierCV(("cp", "full"), lams=(1,), mus=(1,), ranks=(1,), multi_class="ovr", cv=2),
         TensorMarginClassifierCV(("full",), lams=(1,), mus=(1,), ranks=(1,), cv=2, preparation=Tensorize()),

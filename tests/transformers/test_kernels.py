@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import low_rank_classes, run
+from estimator_checks import every_check
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import paper_coefficients
@@ -20,7 +21,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import (
     KERNEL_METHODS,
@@ -400,7 +400,7 @@ def test_precomputed_matrices_are_cut_on_both_sides_in_cross_validation():
 # ---- conventions ----
 
 
-@parametrize_with_checks([TensorKernel(), TensorKernel("grassmann"), TensorKernel("dusk"), TensorKernel("linear")])
+@every_check([TensorKernel(), TensorKernel("grassmann"), TensorKernel("dusk"), TensorKernel("linear")])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sklearn
 from conftest import low_rank_classes
+from estimator_checks import every_check
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -17,7 +18,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.report.sentences import describe_step
@@ -65,7 +65,7 @@ def groups():
     return np.repeat(["a", "b", "c"], [8, 10, 12])
 
 
-@parametrize_with_checks(
+@every_check(
     [
         TensorScaler(),
         TensorScaler("global"),

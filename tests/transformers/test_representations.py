@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from estimator_checks import every_check
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tensormargin.transformers
 from tensormargin import NotAffineError, TensorMarginClassifier, affine_form, load_model, save_model, weight_maps
@@ -99,7 +99,7 @@ X, Y = samples()
 GROUPS = np.repeat(["a", "b", "c"], N // 3)
 
 
-@parametrize_with_checks(
+@every_check(
     [
         BandPower(),
         BandPower(3, method="multitaper", log=False),
