@@ -110,9 +110,9 @@ class LazySamples(Samples):
         self.pivot = np.asarray(computed(self._shift)[0])
 
     def vary(self, centred: bool) -> bool:
-        reference = sent(computed(self.take(np.array([0]))._array)[0][0]) if centred else 0.0
-        differ = self.on_chunks(_differ, (1,), np.dtype(bool), self._layout.ones, reference=reference)
-        return bool(_gathered(differ).any())
+        reference = computed(self.take(np.array([0]))._array)[0][0] if centred else 0.0
+        known = {"method": "differ", "arguments": sent((reference,))}
+        return bool(_gathered(self.on_chunks(_call, (1,), np.dtype(bool), self._layout.ones, **known)).any())
 
     def scores(self, weights: Array) -> Array:
         return _gathered(self.lazy_scores(weights))
@@ -206,7 +206,7 @@ class ChunkedDesign(Design):
         return rows[(slice(None), slice(None), *[0] * (rows.ndim - 2))]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        return self._samples.total(_weighted_sum, self.shape[1:], weights=sent(weights))
+        return self.weighted_sums(weights[None])[0]
 
     def weighted_sums(self, weights: Array) -> FloatArray:
         width = self.shape[1]
@@ -323,14 +323,6 @@ def _weighted_sums(samples: MemorySamples, where: slice, weights: Array) -> Arra
     for part, tensors in samples.chunks():
         total += own[:, part] @ tensors.reshape(len(tensors), -1).astype(np.float64, copy=False)
     return total.reshape(1, -1)
-
-
-def _differ(samples: MemorySamples, where: slice, reference: Array | float) -> Array:
-    return np.array([[samples.differ(reference)]])
-
-
-def _weighted_sum(samples: MemorySamples, where: slice, weights: Array) -> Array:
-    return Matrix(samples.matrix()).weighted_sum(weights[where])[None]
 
 
 def _slab_gram(slab: Array, centre: Array, columns: int, block_id: Any = None) -> Array:
