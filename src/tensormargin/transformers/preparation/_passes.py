@@ -59,20 +59,14 @@ def statistics(
         return _on_workers(X, of_part, join, codes, beside)
     found: dict[int, Any] = {}
     for where in parts(X):
-        entries = () if beside is None else (beside[where],)
-        values = _of_groups(X[where, ...], None if codes is None else codes[where], of_part, entries)
-        for code, value in values.items():
+        part, own = X[where, ...], None if codes is None else codes[where]
+        entries = () if beside is None else (beside[where],)  # of samples without groups
+        present = _present(part.shape[0], own)
+        for code in present:
+            rows = None if len(present) == 1 else like(np.flatnonzero(own == code), part)
+            value = of_part(part if rows is None else namespace(part).take(part, rows, axis=0), *entries)
             found[code] = join(found[code], value) if code in found else value
     return found
-
-
-def _of_groups(part: Any, codes: Array | None, of_part: OfPart, entries: tuple[Any, ...]) -> dict[int, Any]:
-    """Return ``of_part`` for the samples of each group in this part; entries beside them are for all samples."""
-    present = _present(part.shape[0], codes)
-    if codes is None or len(present) == 1:
-        return {code: of_part(part, *entries) for code in present}
-    xp = namespace(part)
-    return {code: of_part(xp.take(part, like(np.flatnonzero(codes == code), part), axis=0)) for code in present}
 
 
 def _present(n_samples: int, codes: Array | None) -> list[int]:
