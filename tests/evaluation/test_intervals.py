@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import sparse_product
 from scipy.stats import binomtest, norm, t, ttest_1samp
 from sklearn.metrics import balanced_accuracy_score
 
@@ -191,8 +192,7 @@ def test_without_training_sets_the_score_is_that_of_one_model():
     assert 0.8 < perfect.low < wilson(1.0, 40)[0] < perfect.high == 1.0
 
 
-@pytest.mark.parametrize("n_samples", simulated.SIZES)
-@pytest.mark.parametrize("kind", simulated.KINDS)
+@pytest.mark.parametrize(("kind", "n_samples"), sparse_product(list(simulated.KINDS), list(simulated.SIZES)))
 def test_intervals_of_cross_validation_cover_the_expected_score(kind, n_samples):
     """Accuracies of 50, 75 and 95 %; without a correction, intervals at 50 % cover it in 85 to 90 % of data sets.
 
