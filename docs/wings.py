@@ -9,6 +9,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -29,17 +30,28 @@ def layers() -> list[list[str]]:
     return [layer.split(" | ") for one in contracts if one["name"] == "wings" for layer in one["layers"]]
 
 
+@cache
+def nodes() -> list[tuple[Path, ast.AST]]:
+    """Return all classes, functions and imports of the package, with the paths of their modules inside it."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.ImportFrom)
+    return [
+        (path.relative_to(SOURCE), node)
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds)
+    ]
+
+
 def imports() -> Iterator[tuple[str, str, str, str]]:
     """Yield (importing module, module, name, wing) for every import of one wing from another."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE).with_suffix("").parts
-        for node in ast.walk(ast.parse(path.read_text())):
-            if len(place) < 2 or not isinstance(node, ast.ImportFrom) or not node.level:
-                continue
-            module = [*place[: len(place) - node.level], *(node.module or "").split(".")]
-            module = [part for part in module if part]
-            if module and module[0] != place[0]:
-                yield from ((".".join(place), ".".join(module), alias.name, module[0]) for alias in node.names)
+    for path, node in nodes():
+        place = path.with_suffix("").parts
+        if len(place) < 2 or not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        module = [*place[: len(place) - node.level], *(node.module or "").split(".")]
+        module = [part for part in module if part]
+        if module and module[0] != place[0]:
+            yield from ((".".join(place), ".".join(module), alias.name, module[0]) for alias in node.names)
 
 
 def purpose(wing: str) -> str:

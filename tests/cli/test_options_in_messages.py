@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import click
@@ -32,6 +33,7 @@ FILES = {
 }
 
 
+@cache
 def texts_of(path):
     """Return the strings of a Python file, or a whole template without its styles."""
     if path.suffix != ".py":

@@ -74,11 +74,10 @@ def test_the_command_line_starts_without_the_heavy_imports():
     assert loaded_after(statement, "numpy", "sklearn", "numba", "tensorly", "rich") == []
 
 
-def test_the_estimator_is_imported_without_the_compiler():
-    assert loaded_after("from tensormargin import TensorMarginClassifier", "numba", "tensorly", "matplotlib") == []
-
-
 _SAVES = """
+import sys
+from tensormargin import TensorMarginClassifier
+assert not {{"numba", "tensorly", "matplotlib"}} & set(sys.modules), "needed later, if at all"
 import numpy as np
 from sklearn.pipeline import make_pipeline
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
@@ -96,7 +95,7 @@ save_model({path!r}, {model}.fit(X, y))
     ],
     ids=["classifier", "search", "pipeline"],
 )
-def test_models_are_saved_without_skops(model, tmp_path):
+def test_models_are_imported_without_the_compiler_and_saved_without_skops(model, tmp_path):
     statement = _SAVES.format(path=str(tmp_path / "model.skops"), model=model)
     assert loaded_after(statement, "skops", "torch", "matplotlib", "jinja2") == []
     assert (tmp_path / "model.skops").exists()
@@ -104,6 +103,7 @@ def test_models_are_saved_without_skops(model, tmp_path):
 
 _FIT = """
 import sys
+import tensormargin.datasets
 from tensormargin.cli import main
 main(["fit", {data!r}, "--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report",
       "--jobs", "2", "--fresh", "-o", {out!r}], standalone_mode=False)
@@ -116,46 +116,47 @@ _NOT_FOR_A_FIT = (
 )  # fmt: skip
 
 
-def test_fit_without_evaluation_and_report_imports_and_starts_only_what_it_needs(tmp_path):
+def test_data_sets_and_a_fit_without_evaluation_and_report_import_and_start_only_what_they_need(tmp_path):
     X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
     np.savez(tmp_path / "data.npz", X=X, y=y)
     out = tmp_path / "model.skops"
     assert loaded_after(_FIT.format(data=str(tmp_path / "data.npz"), out=str(out)), *_NOT_FOR_A_FIT) == []
     assert out.exists()
-    assert loaded_after("import tensormargin.datasets", *_NOT_FOR_A_FIT) == []
 
 
-# Runs both commands and prints the modules that they import and `import sklearn.svm` does not.
+# Runs both commands, of each model, and prints the modules that they import and `import sklearn.svm` does not.
 _COMMANDS = """
 import sys
 import sklearn.svm
 before = set(sys.modules)
 from tensormargin.cli import main
-main(["predict", {model!r}, {data!r}, "-o", {out!r}], standalone_mode=False)
-main(["inspect", {model!r}], standalone_mode=False)
-print(sorted(set(sys.modules) - before))
+for model in {models!r}:
+    main(["predict", model, {data!r}, "-o", {out!r}], standalone_mode=False)
+    main(["inspect", model], standalone_mode=False)
+    print(sorted(set(sys.modules) - before))
 """
 _NEEDED = {"click", "scipy", "sklearn", "tensorly", "tensormargin"}  # TensorLy for the weight, and SciPy for TensorLy
 
 
-@pytest.mark.parametrize("kind", ["pipeline", "search"])
-def test_predict_and_inspect_import_little_more_than_scikit_learn(kind, tmp_path):
+def test_predict_and_inspect_import_little_more_than_scikit_learn(tmp_path):
     """The processor time of both is at most 1.3 times that of `import sklearn.svm` (benchmarks/speed/startup.py)."""
     X, y = np.random.default_rng(0).standard_normal((12, 4, 3)), np.arange(12) % 2
-    model = {
+    models = {  # in this order: the first does not import what only the second needs
         "pipeline": make_pipeline(TensorScaler(), TensorMarginClassifier("cp", 1)),
         "search": TensorMarginClassifierCV(decompositions=("cp",), ranks=(1,), preparation=TensorScaler(), cv=2),
-    }[kind]
+    }
     np.savez(tmp_path / "data.npz", X=X, y=y)
-    save_model(tmp_path / "model.skops", model.fit(X, y))
-    names = {"model": "model.skops", "data": "data.npz", "out": "out.csv"}
-    code = _COMMANDS.format(**{name: str(tmp_path / file) for name, file in names.items()})
+    for name, model in models.items():
+        save_model(tmp_path / f"{name}.skops", model.fit(X, y))
+    files = [str(tmp_path / f"{name}.skops") for name in models]
+    code = _COMMANDS.format(models=files, data=str(tmp_path / "data.npz"), out=str(tmp_path / "out.csv"))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    imported = eval(result.stdout.splitlines()[-1], {})
-    packages = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
-    assert {name for name in packages if not name.startswith("_")} <= _NEEDED
-    assert not {f"sklearn.{name}" for name in ("datasets", "ensemble", "feature_selection")} & set(imported)
-    assert "tensormargin.fitting.numba_kernels" not in imported
-    used = {tuple(name.split(".")[1:3]) for name in imported if name.count(".") > 1}
-    assert [name for wing, name in used if wing in ("evaluation", "plots", "report", "paper")] == ["sentences"]
-    assert any(wing == "selection" for wing, _ in used) == (kind == "search")
+    printed = [eval(line, {}) for line in result.stdout.splitlines() if line.startswith("[")]
+    for kind, imported in zip(models, printed, strict=True):
+        packages = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)
+        assert {name for name in packages if not name.startswith("_")} <= _NEEDED
+        assert not {f"sklearn.{name}" for name in ("datasets", "ensemble", "feature_selection")} & set(imported)
+        assert "tensormargin.fitting.numba_kernels" not in imported
+        used = {tuple(name.split(".")[1:3]) for name in imported if name.count(".") > 1}
+        assert [name for wing, name in used if wing in ("evaluation", "plots", "report", "paper")] == ["sentences"]
+        assert any(wing == "selection" for wing, _ in used) == (kind == "search")

@@ -76,10 +76,9 @@ def nodes_of(kind):
     """Yield the functions or classes that are not public: what users pass or get has the fields that they need."""
     modules = [importlib.import_module(name) for name in ("tensormargin", *(f"tensormargin.{wing}" for wing in WINGS))]
     public = {name for module in modules for name in getattr(module, "__all__", ())}
-    for path in sorted(wings.SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, kind) and node.name not in public:
-                yield path.relative_to(wings.SOURCE).as_posix(), node
+    for path, node in wings.nodes():
+        if isinstance(node, kind) and node.name not in public:
+            yield path.as_posix(), node
 
 
 def test_few_arguments():
