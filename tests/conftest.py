@@ -46,6 +46,12 @@ LIBRARIES = ["torch", "array_api_strict"]
 RUNNING: list[pytest.Item] = []
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let scikit-learn's checks warn of what they skip, except in xdist's controller, which runs none."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        config.addinivalue_line("filterwarnings", "default::sklearn.exceptions.SkipTestWarning")
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the slowest files first, so that all processes finish together; mark and skip PyTorch tests."""
@@ -275,11 +281,37 @@ def run_process(*arguments, **kwargs) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), **parameters):
-    """Let `fit` try only these strengths, for tests that are not about model selection."""
+def undrawn_figures():
+    """Let reports make their figures without drawing them, for tests that do not look at them: half of their time.
+
+    What is drawn is tested in tests/report and tests/plots.
+    """
+    from base64 import b64encode
+
+    blank = b64encode(b'<svg xmlns="http://www.w3.org/2000/svg" width="310" height="209"/>').decode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tensormargin.report.page._embedded", lambda figure: f"data:image/svg+xml;base64,{blank}")
+        yield
+
+
+@pytest.fixture(scope="module")
+def blank_figures():
+    """Draw no figures of reports in a whole module."""
+    with undrawn_figures():
+        yield
+
+
+@contextmanager
+def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), cs=(0.1, 10.0), **parameters):
+    """Let `fit` try only these strengths, and ``cs`` of the reference, for tests that are not about model selection.
+
+    Workers of a cluster know the strengths of the reference that are in the source; None leaves those.
+    """
     import tensormargin.evaluation.workflow as plan
 
     with pytest.MonkeyPatch.context() as patch:
+        if cs is not None:  # tuning the reference takes longest of all
+            patch.setattr("tensormargin.evaluation.contenders.C_GRID", cs)
         for name in names or ("TensorMarginClassifierCV", "auto_model"):
             patch.setattr(plan, name, partial(getattr(plan, name), lams=lams, mus=mus, **parameters))
         yield

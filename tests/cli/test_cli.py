@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import nibabel
@@ -18,6 +19,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from tensormargin.io import load_model
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
 
 QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "2", "--jobs", "1")
 ALONE = (*QUICK, "--outer-folds", "0", "--no-report")
@@ -280,13 +283,14 @@ def test_compare_writes_a_page_and_report_makes_it_again(tmp_path):
     ],
 )
 def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes, folds):
-    """Fit to the published training set of BasicMotions and predict its test set."""
+    """Fit to the published training set of BasicMotions and predict its test set; a campaign tries all strengths."""
     stored = np.load(data_folder / "basic_motions" / "basic_motions_6x100.npz")
     for part in ("train", "test"):
         kept = np.isin(stored[f"y_{part}"], np.unique(stored["y_train"])[-n_classes:])
         np.savez(tmp_path / f"{part}.npz", X=stored[f"X_{part}"][kept], y=stored[f"y_{part}"][kept])
     fit = ("fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", "--jobs", "1", *folds)
-    assert "models: one full weight per view (channels_scaled, smoothed, " in succeeded(*fit)
+    with fewer_models("auto_model") if n_classes == 2 else nullcontext():
+        assert "models: one full weight per view (channels_scaled, smoothed, " in succeeded(*fit)
     out = json.loads(
         succeeded("predict", tmp_path / "m.skops", tmp_path / "test.npz", "-o", tmp_path / "p.csv", "--json")
     )

@@ -15,6 +15,8 @@ from tensormargin.io import BadFileError, load_mask
 from tensormargin.transformers import MaskImage, Recipe
 from tensormargin.transformers.preparation._base import in_options
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SHAPE = (5, 6, 4)
 AFFINE = np.array([[3.0, 0, 0, -10], [0, 3, 0, -20], [0, 0, 3, 5], [0, 0, 0, 1]])
 INSIDE = np.zeros(SHAPE, np.uint8)

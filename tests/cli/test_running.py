@@ -20,7 +20,7 @@ from conftest import TERMINAL, fewer_models, low_rank_classes, run
 from tensormargin.cli import _data, _running, main
 from tensormargin.datasets import CATALOGUE, load_basic_motions
 
-pytestmark = pytest.mark.usefixtures("heeded_signals")
+pytestmark = pytest.mark.usefixtures("heeded_signals", "blank_figures")
 
 COMPARE = ("--methods", "SVM,LMDM", "--repeats", "2", "--folds", "2")
 FIT = (

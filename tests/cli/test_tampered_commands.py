@@ -14,6 +14,8 @@ from tensormargin.evaluation import CompareSettings, compare, comparison_content
 from tensormargin.io import load_samples, models, save_model, sha256_of
 from tensormargin.io.checksums import seal
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 EVALUATION = {"score": {"name": "accuracy", "value": 0.9}}  # without all the rest
 
 

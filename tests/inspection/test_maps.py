@@ -38,6 +38,8 @@ from tensormargin.io import BadFileError
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report.viewer import three_digits
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SHAPE = (6, 5, 4)
 PLACES = {"face": (1, 1, 1), "house": (4, 3, 2), "shoe": (2, 3, 1)}
 AFFINE = np.diag([3.0, 3, 3, 1])

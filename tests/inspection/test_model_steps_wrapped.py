@@ -46,6 +46,8 @@ from tensormargin.plots import plot_convergence
 from tensormargin.report import model_page, render
 from tensormargin.transformers import Crop, Tensorize, TensorScaler
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 SHAPE = (4, 5)
 CP = TensorMarginClassifier("cp", 1)
 GRID = {"mu1": [0.0, 1.0]}

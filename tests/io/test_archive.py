@@ -33,7 +33,7 @@ from tensormargin.io.archive import OtherTypeError, present_bytes, read_archive,
 from tensormargin.io.checksums import seal
 from tensormargin.transformers import AnovaMask, Connectome, Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
 
-pytestmark = pytest.mark.usefixtures("like_skops")
+pytestmark = pytest.mark.usefixtures("like_skops", "blank_figures")
 
 SHAPE = (4, 5, 3)
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "cv": 3, "random_state": 0}

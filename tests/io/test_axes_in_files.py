@@ -12,6 +12,8 @@ from tensormargin.data import Axis
 from tensormargin.io import BadFileError, ModelFile, load_model, load_samples, load_views, save_model
 from tensormargin.io.model_checks import check_facts
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 NAMES = ["Fz", "Cz", "Pz"]
 TIMES = 0.5 * np.arange(8) - 1
 X = np.random.default_rng(0).normal(size=(12, 3, 8))

@@ -10,6 +10,8 @@ from conftest import run
 from tensormargin import load_samples
 from tensormargin.io import BadFileError
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 AFFINE = np.diag([2.0, 2, 2, 1])
 SHAPE = (4, 5, 3)
 PEOPLE = (

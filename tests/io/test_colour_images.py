@@ -22,6 +22,8 @@ from tensormargin.selection import guess_kind
 from tensormargin.selection.kinds import alternatives, views_of
 from tensormargin.transformers import TensorScaler, TensorUnion
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 mpl.use("Agg")
 
 SHAPE = (10, 14, 3)

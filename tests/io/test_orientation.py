@@ -10,6 +10,8 @@ from conftest import run
 from tensormargin.data import as_samples, millimetres, turned_to
 from tensormargin.io import BadFileError, load_model, load_samples, load_views
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 RAS = np.array([[2.0, 0, 0, -5], [0, 2, 0, -6], [0, 0, 3, -7], [0, 0, 0, 1]])
 QUICK = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--jobs", "1")
 CODES = ["LAS", "PIR", "RAS", "SAL"]

@@ -15,6 +15,8 @@ from conftest import fewer_models, low_rank_classes, run
 from tensormargin import TensorMarginClassifier
 from tensormargin.io import all_or_none, replacing, save_model
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 
 def write(path: Path, text: str) -> None:
     with replacing(path) as temporary:
@@ -148,7 +150,8 @@ def test_a_full_disk_is_one_message(archive, tmp_path):
 
 def test_lists_of_classes_are_cut(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(60, 3, 4)), np.arange(60) % 30
-    save_model(tmp_path / "model.skops", TensorMarginClassifier("cp", 1).fit(X, [f"class {one}" for one in y]), {})
+    model = TensorMarginClassifier("cp", 1, multi_class="ovr").fit(X, [f"class {one}" for one in y])
+    save_model(tmp_path / "model.skops", model, {})
     np.savez(tmp_path / "samples.npz", X=X, y=np.array([f"label {one}" for one in y]))
     said = run("inspect", tmp_path / "model.skops").stdout
     assert "classes: class 0, class 1, class 10" in said

@@ -11,6 +11,8 @@ from scipy.io import netcdf_file
 from tensormargin import TensorMarginClassifier, load_model, load_samples, save_model
 from tensormargin.io import BadFileError, known_views, load_views
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 h5py = pytest.importorskip("h5py")
 nibabel = pytest.importorskip("nibabel")
 images = pytest.importorskip("PIL.Image")

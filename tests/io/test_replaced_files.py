@@ -9,6 +9,8 @@ from conftest import run
 from tensormargin.io import is_ours, load_samples
 from tensormargin.plots import save_map
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 QUICK = ("--folds", "2", "--outer-folds", "0", "--decomposition", "cp", "--rank", "1")
 
 

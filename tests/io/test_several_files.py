@@ -14,6 +14,8 @@ from scipy.io import savemat
 from tensormargin import LeakageWarning
 from tensormargin.io import BadFileError, load_samples
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 rng = np.random.default_rng(0)
 Y = np.arange(8) % 2
 PARTS = [rng.normal(size=(8, 4, 5)) + 3 * Y[:, None, None] for _ in range(3)]

@@ -27,6 +27,8 @@ from tensormargin.plots import plot_factors, plot_ranks, plot_search, plot_weigh
 from tensormargin.report import model_page, render
 from tensormargin.transformers import Recipe
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 N = 24
 IDS = np.array([f"s{k:02d}" for k in range(N)])
 

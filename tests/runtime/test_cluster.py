@@ -545,7 +545,7 @@ def refused(*arguments):
 
 def test_fit_on_a_cluster(archive, address, tmp_path):
     options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
-    with fewer_models(lams=(1,)):
+    with fewer_models(lams=(1,), cs=None):
         said = here_and_there(address, "fit", archive, "-o", tmp_path / "model.skops", "--no-report", *options)
     for one in said:
         for fold in one["evaluation"]["folds"]:
@@ -563,7 +563,7 @@ def test_fit_samples_that_stay_in_their_files_on_a_cluster(address, tmp_path, mo
     group.create_array("X", data=X, chunks=(10, 5, 4))
     group.create_array("y", data=y)
     options = ("--decomposition", "cp", "--rank", 1, "--folds", 2, "--outer-folds", 2)
-    with fewer_models(max_iter=3):
+    with fewer_models(cs=None, max_iter=3):
         here, there = here_and_there(address, "fit", tmp_path / "big.zarr", "-o", tmp_path / "model.skops", *options)
     assert "1 of 40 samples are exact copies" in there["data"]["warnings"][0]
     assert here["data"] == there["data"]
