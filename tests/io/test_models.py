@@ -477,9 +477,8 @@ def test_pictures_of_maps(shape, tmp_path):
     before = plt.get_fignums()
     save_map(tmp_path / "map.png", np.random.default_rng(0).standard_normal(shape), title="weight")
     with Image.open(tmp_path / "map.png") as picture:
-        pixels = np.asarray(picture.convert("RGB"))
-    assert min(pixels.shape[:2]) > 100
-    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50
+        assert min(picture.size) > 100
+        assert len(picture.convert("RGB").getcolors(picture.width * picture.height)) > 50
     assert plt.get_fignums() == before
     assert only_file(tmp_path, tmp_path / "map.png")
 
