@@ -225,6 +225,8 @@ def _bullets(sentences: Iterable[str]) -> str:
 
 def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
     """Save the table's figures in a folder; return captions and paths relative to its parent."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     if len({data for data, _ in one.columns}) == 1 and len(one.columns) > 1:
         figures = {
             "accuracy": ("Accuracy against training size", accuracy_against_size(one)),
@@ -234,7 +236,8 @@ def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
         figures = {"accuracy": ("Accuracy of each method", accuracies(one))}
     for kind, (_, figure) in figures.items():
         with replacing(folder / f"{one.name}-{kind}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=130, metadata={"Software": None})
+            figure.set_dpi(130)
+            FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})  # savefig lays it out twice
     return [(caption, f"{folder.name}/{one.name}-{kind}.png") for kind, (caption, _) in figures.items()]
 
 

@@ -63,10 +63,12 @@ def panels(axes: Any, grid: tuple[int, int], width: float, height: float, **opti
 def save_png(path: Path, drawn: Array, about: dict[str, str]) -> None:
     """Write the pyplot figure of some axes, with what is said about it in its metadata, and close it."""
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = drawn[0].figure
-    try:
-        figure.savefig(path, format="png", dpi=150, metadata=about | {"Software": MARK.decode()})
+    figure.set_dpi(150)
+    try:  # savefig would compute the layout twice, which takes as long as drawing
+        FigureCanvasAgg(figure).print_png(path, metadata=about | {"Software": MARK.decode()})
     finally:
         plt.close(figure)
 
