@@ -461,7 +461,7 @@ def test_lazy_predictions(data, monkeypatch):
     lazy = Views(
         {name: da.from_array(array, chunks=(13 + k, *array.shape[1:])) for k, (name, array) in enumerate(X.items())}
     )
-    model = TensorMarginClassifier("tucker", rank=1, tol=1e-6).fit(lazy, y)
+    model = TensorMarginClassifier("tucker", rank=1, tol=0.1).fit(lazy, y)
     for method in ("predict", "decision_function", "binary_scores"):
         later = getattr(model, method)(lazy)
         assert isinstance(later, da.Array)

@@ -747,7 +747,8 @@ def in_a_process_of_its_own(code):
 
 class TestImports:
     def test_samples_in_memory_need_no_other_library(self):
-        others = ("torch", "cupy", "triton", "dask", "distributed", "array_api_compat", "array_api_strict")
+        others = ("torch", "cupy", "triton", "dask", "distributed", "joblib._dask", "array_api_compat")
+        others += ("array_api_strict",)
         lines = in_a_process_of_its_own(f"""
 import sys
 import numpy as np
@@ -757,6 +758,11 @@ for solver in ("auto", "host", "device"):
     tensormargin.TensorMarginClassifier("cp", solver=solver, n_init=2).fit(X, y).predict(X)
 fitted = tensormargin.fit_many([tensormargin.TensorMarginClassifier()], X, y)
 tensormargin.to_device(fitted[0]).score(X, y)
+from tensormargin import TensorMarginClassifierCV, on_cluster
+from tensormargin.evaluation import CompareSettings, compare, nested_evaluation
+from tensormargin.paper import Run
+TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2).fit(X, y)
+list(compare(X, y, CompareSettings(("SVM",), repeats=1)))
 print([name for name in {others!r} if name in sys.modules])
 """)
         assert lines[-1] == "[]"

@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from conftest import fewer_models, loaded_after, low_rank_classes, run
+from conftest import fewer_models, low_rank_classes, run
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 from distributed.comm.tcp import TCP
@@ -604,16 +604,3 @@ def test_without_dask_it_says_which_extra_to_install(archive, monkeypatch):
     with pytest.raises(ImportError, match=r"needs Dask .*: pip install 'tensormargin\[dask\]'"), on_cluster(DEAD):
         pass
     assert "pip install 'tensormargin[dask]'" in refused("compare", archive, "--scheduler", DEAD)
-
-
-def test_nothing_of_dask_is_imported_unless_asked_for():
-    statement = """
-import numpy as np
-from tensormargin import TensorMarginClassifierCV, on_cluster
-from tensormargin.evaluation import CompareSettings, compare, nested_evaluation
-from tensormargin.paper import Run
-X, y = np.random.RandomState(0).standard_normal((30, 3, 3)), np.arange(30) % 3
-TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1,), mus=(1,), cv=2).fit(X, y)
-list(compare(X, y, CompareSettings(("SVM",), repeats=1)))
-"""
-    assert loaded_after(statement, "dask", "distributed", "joblib._dask") == []
