@@ -75,13 +75,16 @@ MODELS = {
     "pipeline in a pipeline": make_pipeline(TensorScaler(), INNER, TensorMarginClassifier("tucker")),
     "pipeline before a search": make_pipeline(Resize((3, 3)), search(lams=(1,), preparation=TensorScaler())),
 }
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
 
-@every_model
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, binary):
+    """Return each of the models, fitted."""
+    return fit_model(clone(MODELS[request.param]), *binary)
+
+
 def test_models_are_taken_apart(model, binary):
-    X, y = binary
-    model = fit_model(clone(model), X, y)
+    X, _ = binary
     clf = ModelChain.of(model).classifier
     assert isinstance(clf, TensorMarginClassifier)
     assert ModelChain.of(model).sample_shape == SHAPE
@@ -94,10 +97,8 @@ def test_models_are_taken_apart(model, binary):
     assert ModelChain.of(model).samples_for_map(X) is X
 
 
-@every_model
 def test_maps_are_weights_on_the_samples_as_they_come(model, binary):
-    X, y = binary
-    model = fit_model(clone(model), X, y)
+    X, _ = binary
     maps = weight_maps(model)
     assert maps.shape == (1, *SHAPE)
     fresh = np.random.default_rng(1).normal(0, 3, X.shape)
@@ -106,11 +107,10 @@ def test_maps_are_weights_on_the_samples_as_they_come(model, binary):
     assert np.ptp(model.decision_function(fresh)) > 0.1
 
 
-@every_model
 def test_fitting_gives_what_scikit_learn_gives(model, binary):
     X, y = binary
-    ours, theirs = fit_model(clone(model), X, y), clone(model).fit(X, y)
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), rtol=1e-10)
+    theirs = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), theirs.decision_function(X), rtol=1e-10)
 
 
 def test_groups_go_to_every_step_that_takes_them(binary, groups):
@@ -431,7 +431,7 @@ def test_labels_and_groups_are_taken_by_position(uneven):
     pandas = pytest.importorskip("pandas")
     X, y, groups = uneven
     index = np.random.default_rng(0).permutation(60)
-    model = search(lams=(1,))
+    model = search(lams=(1,), cv=2)
     expected = nested_evaluation(model, X, y, groups, cv=2)
     for labels, own in (
         (pandas.Series(y, index=index), pandas.Series(groups, index=index)),
