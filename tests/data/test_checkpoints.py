@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,7 +201,11 @@ def test_other_versions_find_nothing(change, binary, tmp_path, monkeypatch):
     if change == "versions":
         monkeypatch.setattr(room, "software_versions", lambda: {"tensormargin": "another"})
     else:
-        monkeypatch.setattr(room, "_stamp", lambda path: (0, 0))
+        copy = shutil.copytree(Path(room.__file__).parents[1], tmp_path / "copy", ignore=shutil.ignore_patterns("*.so"))
+        monkeypatch.setattr(room, "__file__", str(copy / "data" / "checkpoints.py"))
+        assert "a" in Checkpoint(tmp_path).opened("one", binary)
+        room._software.cache_clear()
+        os.utime(copy / "__init__.py", (0, 0))
     assert "a" not in Checkpoint(tmp_path).opened("one", binary)
     room._software.cache_clear()
 
