@@ -328,7 +328,7 @@ def test_olive_oils_are_read_from_the_authors_cube(monkeypatch, data_folder, now
 def test_gene_expression_is_read_from_rs_format(monkeypatch, data_folder, nowhere):
     stored = read_arrays(data_folder / "ifnb_ms" / "ifnb_ms.npz")
     objects = {"DataArray": stored["X"].swapaxes(1, 2).astype(float), "Class": stored["y"] + 1.0}
-    monkeypatch.setattr(measurements, "downloaded_r", lambda urls: objects)
+    monkeypatch.setattr(_store, "downloaded_r", lambda urls: objects)
     bunch = datasets.load_ifnb_ms()
     assert np.array_equal(bunch.data, stored["X"])
     assert dict(zip(*np.unique(bunch.target, return_counts=True), strict=True)) == {

@@ -12,23 +12,10 @@ from sklearn.utils import Bunch
 from ..data import Axis, Views
 from ..io import BadFileError, check_labelled, read_arrays
 from ..runtime import Array
-from ._store import (
-    ByHandError,
-    by_hand,
-    described,
-    downloaded,
-    downloaded_r,
-    found,
-    github,
-    obtain,
-    of_classes,
-    plain_loader,
-    save_checked,
-    unavailable,
-)
+from . import _store
 
-_PYMVPA = github("PyMVPA/PyMVPA", ("20f0335f", "master"), "mvpa2/data/")
-_TRES = github("cran/TRES", ("9b095c1c", "master"), "data/EEG.rda")
+_PYMVPA = _store.github("PyMVPA/PyMVPA", ("20f0335f", "master"), "mvpa2/data/")
+_TRES = _store.github("cran/TRES", ("9b095c1c", "master"), "data/EEG.rda")
 _VIEWS = {
     "slice": ("haxby_slice/haxby2001_sub001_slice_40x20.npz", "40x20 pixels of one axial slice"),
     "brain": ("haxby_slice/haxby2001_sub001_25mm_6x10x10.npz", "6x10x10 voxels of 25 mm, the whole brain"),
@@ -74,9 +61,9 @@ def load_haxby_slice(
     if view not in _VIEWS:
         raise ValueError(f"view must be one of {', '.join(map(repr, _VIEWS))}; got {view!r}")
     relative, description = _VIEWS[view]
-    by_run = by_hand("it is distributed as one file per run; view='slice' can be fetched")
+    by_run = _store.by_hand("it is distributed as one file per run; view='slice' can be fetched")
     fetch = _fetch_haxby_slice if view == "slice" else by_run
-    stored = read_arrays(obtain(relative, fetch, data_home, "PyMVPA's copy"), ("X", "y", "run"))
+    stored = read_arrays(_store.obtain(relative, fetch, data_home, "PyMVPA's copy"), ("X", "y", "run"))
     data, target, runs = stored["X"], stored["y"], stored["run"]
     if standardise:
         data = standardise_runs(data, runs)
@@ -88,7 +75,7 @@ def load_haxby_slice(
     kept = np.isin(target, chosen)
     prepared = "Detrended and scaled to unit variance within each run." if standardise else "Raw signal."
     values = {"samples": len(data), "view": description, "prepared": prepared}
-    return described("haxby", None, values, data=data[kept], target=target[kept], groups=runs[kept].astype(int))
+    return _store.described("haxby", None, values, data=data[kept], target=target[kept], groups=runs[kept].astype(int))
 
 
 def standardise_runs(data: Array, runs: Array) -> Array:
@@ -122,38 +109,38 @@ def _fetch_haxby_slice(path: Path) -> None:
         import nibabel
     except ImportError as error:
         raise ImportError("reading NIfTI needs nibabel: pip install 'tensormargin[neuro]'") from error
-    with downloaded([folder + "bold.nii.gz" for folder in _PYMVPA]) as volumes:
+    with _store.downloaded([folder + "bold.nii.gz" for folder in _PYMVPA]) as volumes:
         images = np.asarray(nibabel.Nifti1Image.from_filename(volumes).dataobj)
-    with downloaded([folder + "attributes_literal.txt" for folder in _PYMVPA]) as labels:
+    with _store.downloaded([folder + "attributes_literal.txt" for folder in _PYMVPA]) as labels:
         rows = [line.split() for line in labels.read_text().splitlines() if line.strip()]
     arrays = {
         "X": np.moveaxis(images, -1, 0).reshape(len(rows), 40, 20).astype(np.int16),
         "y": np.array([name for name, _ in rows], "<U12"),
         "run": np.array([int(run) for _, run in rows], np.uint8),
     }
-    save_checked(path, arrays, _HAXBY_SLICE_DIGEST)
+    _store.save_checked(path, arrays, _HAXBY_SLICE_DIGEST)
 
 
-@plain_loader
+@_store.plain_loader
 def load_eeg(data_home: str | Path | None = None) -> Bunch:
     """Return the EEG recordings of 61 people, alcoholics and controls (electrodes x time).
 
     ``data`` of shape (61, 64, 64), ``target`` (1 alcoholic, 0 control), ``DESCR``.
     """
-    path = obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
+    path = _store.obtain("eeg_alcoholism/eeg_alcoholism_61x64x64.npz", _fetch_eeg, data_home, "TRES's copy")
     stored = read_arrays(path, ("X", "y"))
     modes = {"electrode": None, "time[ms]": 1000 / 64 * np.arange(stored["X"].shape[2])}
-    return described("eeg", modes, data=stored["X"], target=stored["y"].astype(int))
+    return _store.described("eeg", modes, data=stored["X"], target=stored["y"].astype(int))
 
 
 def _fetch_eeg(path: Path) -> None:
-    study = downloaded_r(_TRES)["EEG"]
+    study = _store.downloaded_r(_TRES)["EEG"]
     recordings, labels = np.asarray(study["x"]), np.asarray(study["y"]).ravel()
     arrays: dict[str, Array] = {"X": np.moveaxis(recordings, -1, 0).astype(np.float32), "y": labels.astype(np.uint8)}
-    save_checked(path, arrays, _EEG_DIGEST)
+    _store.save_checked(path, arrays, _EEG_DIGEST)
 
 
-@plain_loader
+@_store.plain_loader
 def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     """Return EEG of two people looking at a flicker of 20 or 30 Hz, 5 channels x 768 time points.
 
@@ -162,11 +149,13 @@ def load_muse_ssvep(data_home: str | Path | None = None) -> Bunch:
     ``data`` of shape (257, 5, 768) (float32), ``target`` ("20Hz", "30Hz"), ``groups`` (recordings 0 to 7),
     ``subject``, ``sfreq`` (256 Hz), ``channel_names``, ``DESCR``.
     """
-    fetch = by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
-    stored = read_arrays(obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
+    fetch = _store.by_hand("its trials are cut out of filtered recordings, github.com/NeuroTechX/eeg-notebooks_v0.1")
+    stored = read_arrays(_store.obtain("muse_ssvep/muse_ssvep.npz", fetch, data_home))
     sfreq, names = float(stored["sfreq"]), stored["channel_names"]
     modes = {"channel": names, "time[s]": np.arange(stored["X"].shape[2]) / sfreq}
-    return described("muse_ssvep", modes, **of_classes(stored, "groups", "subject"), sfreq=sfreq, channel_names=names)
+    return _store.described(
+        "muse_ssvep", modes, **_store.of_classes(stored, "groups", "subject"), sfreq=sfreq, channel_names=names
+    )
 
 
 def load_schizo_fnc(
@@ -202,10 +191,10 @@ def load_schizo_fnc(
     if view not in (None, "connectivity", "loadings"):
         raise ValueError(f"view must be 'connectivity', 'loadings' or None (both); got {view!r}")
     name = "schizo_fnc/schizo_fnc.npz"
-    file = found(name) if path is None else Path(path)
+    file = _store.found(name) if path is None else Path(path)
     if file is None:
-        reason = ByHandError("it asks for an account, at kaggle.com/c/mlsp-2014-mri")
-        raise unavailable(name, "the challenge's data", None, reason)
+        reason = _store.ByHandError("it asks for an account, at kaggle.com/c/mlsp-2014-mri")
+        raise _store.unavailable(name, "the challenge's data", None, reason)
     arrays = read_arrays(file, ["X", "X_sbm", "y"])
     views = Views(connectivity=arrays["X"], loadings=arrays["X_sbm"])
     data = views if view is None else views[view]
@@ -214,7 +203,7 @@ def load_schizo_fnc(
         return data, target
     component = Axis("component")
     axes = {"connectivity": (component, component), "loadings": (Axis("pattern"),)}
-    return described("schizo_fnc", data=data, target=target, axes=axes if view is None else axes[view])
+    return _store.described("schizo_fnc", data=data, target=target, axes=axes if view is None else axes[view])
 
 
 def load_adni(path: str | Path | None = None, samples: str | None = None, labels: str | None = None) -> Bunch:
@@ -284,7 +273,7 @@ def _load_fmri(name: str, form: str, path: str | Path | None, samples: str | Non
     volumes, target = check_labelled(path, volumes, target, volumes_key, labels_key)
     shape = "x".join(map(str, volumes.shape[1:]))
     values = {"name": name, "samples": len(volumes), "shape": shape, "file": Path(path).name}
-    return described("fmri", None, values, data=volumes, target=target)
+    return _store.described("fmri", None, values, data=volumes, target=target)
 
 
 def _the_one(path: str | Path, arrays: dict[str, Array], order: int, what: str, usual: Sequence[str]) -> str:

@@ -12,25 +12,13 @@ from sklearn.utils import Bunch
 
 from ..io import BadFileError, read_arrays
 from ..runtime import Array
-from ._store import (
-    FOLDER,
-    by_hand,
-    described,
-    downloaded,
-    downloaded_r,
-    github,
-    obtain,
-    of_classes,
-    of_parts,
-    plain_loader,
-    save_checked,
-)
+from . import _store
 
-_OLIVE = github(
+_OLIVE = _store.github(
     "LQBQ/Second-order-algorithms-", ("36978ebccfbf7826bdd753538df7c86e7f268ba0", "main"), "Samples/eem_data.mat"
 )
 _OLIVE_DIGEST = "14afcd7b50abe9877377b4a579f080c66158aa13cf330b09e070f213be5a455c"
-_IFNB = github(
+_IFNB = _store.github(
     "lockEF/MultiwayClassification", ("e2a2efec15c8273582df2da6857c57db6b90556d", "master"), "data/IFNB_Data.rda"
 )
 _IFNB_DIGEST = "058940022a7b96f9c85bdf55f0d3946d80692105d24ff2aae4a3a532a6664891"
@@ -40,14 +28,14 @@ _POSTURE_FRAMES = {
     True: "The mean of each of the 221 recordings.",
 }
 _PARTS = ("train", "test")
-_BASIC_MOTIONS = FOLDER / "data" / "basic_motions_6x100.npz"
-_UEA = github("mat-analysis/datasets", ("f50572553419e667e0bd89173a3e9cbe5b32a99d", "main"), "mts/")
+_BASIC_MOTIONS = _store.FOLDER / "data" / "basic_motions_6x100.npz"
+_UEA = _store.github("mat-analysis/datasets", ("f50572553419e667e0bd89173a3e9cbe5b32a99d", "main"), "mts/")
 _UEA_DIGESTS = {
     "Epilepsy": "a80d7a174c3d2ca2b6d3b9d2a789e09fe91a643c8b43c21d80f4f2b88b8c26af",
     "ERing": "6ec4b3613141af3a489e0c71ebae98b55a2fd0d77a0dc954c652b771639232ee",
     "Libras": "72bb39fef9d6736b46b5e89e0b453757a342c9e2f9d7801f56bf956b7f4524fb",
 }
-_ROBOT = github("chutasano/machinelearning", ("298b9d7f1ea15bc537686e609f0dbba851b4073f", "master"), "data/")
+_ROBOT = _store.github("chutasano/machinelearning", ("298b9d7f1ea15bc537686e609f0dbba851b4073f", "master"), "data/")
 _ROBOT_DIGEST = "1c109ddc1f40f25ba7fc89fa86b8ab1f0c1b14c2a498e481685b53f14f7b6dc0"
 _ROBOT_CHANNELS = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
 _ROBOT_TIMES = 15
@@ -62,22 +50,24 @@ PROBLEMS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@plain_loader
+@_store.plain_loader
 def load_eem_olive_oil(data_home: str | Path | None = None) -> Bunch:
     """Return fluorescence of 80 olive oils, 13 excitation x 501 emission wavelengths, pure or adulterated.
 
     ``data`` of shape (80, 13, 501) (float32), ``target`` ("pure", "adulterated"), ``groups`` (brands 0 to 3),
     ``excitation_nm``, ``emission_nm``, ``DESCR``.
     """
-    path = obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
+    path = _store.obtain("eem_olive_oil/eem_olive_oil.npz", _fetch_olive_oil, data_home, "its authors' file")
     stored = read_arrays(path, ("X", "y", "groups", "class_names", "excitation_nm", "emission_nm"))
     modes = {"excitation[nm]": stored["excitation_nm"], "emission[nm]": stored["emission_nm"]}
-    return described("eem_olive_oil", modes, **of_classes(stored, "groups", "excitation_nm", "emission_nm"))
+    return _store.described(
+        "eem_olive_oil", modes, **_store.of_classes(stored, "groups", "excitation_nm", "emission_nm")
+    )
 
 
 def _fetch_olive_oil(path: Path) -> None:
     """Download the authors' cube; it has the adulterated oils first, each half sorted by brand, ten oils each."""
-    with downloaded(_OLIVE) as original:
+    with _store.downloaded(_OLIVE) as original:
         cube = read_arrays(original, ["cube"])["cube"]
     brands = np.repeat(np.arange(4), 10)
     arrays: dict[str, Array] = {
@@ -88,10 +78,10 @@ def _fetch_olive_oil(path: Path) -> None:
         "excitation_nm": np.arange(310, 431, 10).astype(np.float32),
         "emission_nm": np.arange(300, 801).astype(np.float32),
     }
-    save_checked(path, arrays, _OLIVE_DIGEST)
+    _store.save_checked(path, arrays, _OLIVE_DIGEST)
 
 
-@plain_loader
+@_store.plain_loader
 def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     """Return satellite image series of land use in Mato Grosso, 6 bands x 23 dates, nine classes.
 
@@ -101,10 +91,12 @@ def load_modis_matogrosso(data_home: str | Path | None = None) -> Bunch:
     ``data`` of shape (2115, 6, 23) (float32), ``target`` (names of the classes), ``groups`` (squares of half a
     degree), ``longitude``, ``latitude``, ``band_names``, ``DESCR``.
     """
-    fetch = by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
-    stored = read_arrays(obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
+    fetch = _store.by_hand("its samples are nested tables of the R package sits, github.com/e-sensing/sits at 8da5e1a9")
+    stored = read_arrays(_store.obtain("modis_matogrosso/modis_matogrosso.npz", fetch, data_home))
     modes = {"band": stored["band_names"], "time[days]": stored["date_offset_days"]}
-    return described("modis_matogrosso", modes, **of_classes(stored, "groups", "longitude", "latitude", "band_names"))
+    return _store.described(
+        "modis_matogrosso", modes, **_store.of_classes(stored, "groups", "longitude", "latitude", "band_names")
+    )
 
 
 def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Path | None = None) -> Bunch:
@@ -135,12 +127,12 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     """
     if classes not in (3, 17):
         raise ValueError(f"classes must be 3 or 17; got {classes}")
-    fetch = by_hand("it is made of 221 recordings of PhysioNet's pmd 1.0.0, physionet.org/content/pmd/1.0.0")
-    stored = read_arrays(obtain("pmd_posture/pmd_posture.npz", fetch, data_home))
+    fetch = _store.by_hand("it is made of 221 recordings of PhysioNet's pmd 1.0.0, physionet.org/content/pmd/1.0.0")
+    stored = read_arrays(_store.obtain("pmd_posture/pmd_posture.npz", fetch, data_home))
     which, suffix = ("17" if classes == 17 else "", "_mean" if means else "")
     names = {"X": f"X{suffix}", "y": f"y{which}{suffix}", "class_names": f"class_names{which}"}
-    content = of_classes({part: stored[name] for part, name in names.items()})
-    return described(
+    content = _store.of_classes({part: stored[name] for part, name in names.items()})
+    return _store.described(
         "pmd_posture",
         {"row": None, "column": None},
         {"classes": classes, "frames": _POSTURE_FRAMES[means]},
@@ -150,22 +142,22 @@ def load_pmd_posture(classes: int = 3, means: bool = False, data_home: str | Pat
     )
 
 
-@plain_loader
+@_store.plain_loader
 def load_ifnb_ms(data_home: str | Path | None = None) -> Bunch:
     """Return gene expression of 53 patients with multiple sclerosis under interferon beta, 76 genes x 7 visits.
 
     ``data`` of shape (53, 76, 7) (float32), ``target`` ("poor_responder", "good_responder"), ``observed`` of shape
     (53, 7) (False for a missing visit, whose entries are zero), ``time_months``, ``DESCR``.
     """
-    path = obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
+    path = _store.obtain("ifnb_ms/ifnb_ms.npz", _fetch_ifnb, data_home, "MultiwayClassification's copy")
     stored = read_arrays(path)
     modes = {"gene": None, "time[months]": stored["time_months"]}
-    return described("ifnb_ms", modes, **of_classes(stored, "observed", "time_months"))
+    return _store.described("ifnb_ms", modes, **_store.of_classes(stored, "observed", "time_months"))
 
 
 def _fetch_ifnb(path: Path) -> None:
     """Download the patients x visits x genes of the R package; class 2 are the good responders."""
-    study = downloaded_r(_IFNB)
+    study = _store.downloaded_r(_IFNB)
     visits, labels = np.asarray(study["DataArray"]), np.asarray(study["Class"]).ravel()
     arrays: dict[str, Array] = {
         "X": np.ascontiguousarray(visits.swapaxes(1, 2), np.float32),
@@ -174,7 +166,7 @@ def _fetch_ifnb(path: Path) -> None:
         "time_months": np.array([0, 3, 6, 9, 12, 18, 24], np.float32),
         "observed": np.any(visits != 0, axis=2),
     }
-    save_checked(path, arrays, _IFNB_DIGEST)
+    _store.save_checked(path, arrays, _IFNB_DIGEST)
 
 
 def load_basic_motions() -> Bunch:
@@ -195,12 +187,12 @@ def load_basic_motions() -> Bunch:
     >>> load_basic_motions().data.shape
     (80, 6, 100)
     """
-    content = of_parts(read_arrays(_BASIC_MOTIONS), _PARTS, "X_{}", "y_{}")
+    content = _store.of_parts(read_arrays(_BASIC_MOTIONS), _PARTS, "X_{}", "y_{}")
     channels = [f"{sensor} {axis}" for sensor in ("accelerometer", "gyroscope") for axis in (1, 2, 3)]
-    return described("basic_motions", {"channel": channels, "time": None}, **content)
+    return _store.described("basic_motions", {"channel": channels, "time": None}, **content)
 
 
-@plain_loader
+@_store.plain_loader
 def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
     """Return Epilepsy: 275 accelerometer recordings of 3 axes x 206 time points, four activities.
 
@@ -211,20 +203,20 @@ def load_epilepsy(data_home: str | Path | None = None) -> Bunch:
     """
     content, sfreq = _uea("Epilepsy", data_home), 16.0
     times = np.arange(content["data"].shape[2]) / sfreq
-    return described("epilepsy", {"channel": None, "time[s]": times}, **content, sfreq=sfreq)
+    return _store.described("epilepsy", {"channel": None, "time[s]": times}, **content, sfreq=sfreq)
 
 
-@plain_loader
+@_store.plain_loader
 def load_ering(data_home: str | Path | None = None) -> Bunch:
     """Return ERing: 300 finger postures, 4 electrodes x 65 time points, six classes.
 
     ``data`` of shape (300, 4, 65) (float32), ``target`` (1 to 6), ``split`` ("train" for 30 samples, then "test"),
     ``DESCR``.
     """
-    return described("ering", {"electrode": None, "time": None}, **_uea("ERing", data_home))
+    return _store.described("ering", {"electrode": None, "time": None}, **_uea("ERing", data_home))
 
 
-@plain_loader
+@_store.plain_loader
 def load_libras(data_home: str | Path | None = None) -> Bunch:
     """Return Libras: 360 hand movements, 2 coordinates x 45 video frames, 15 classes.
 
@@ -233,16 +225,16 @@ def load_libras(data_home: str | Path | None = None) -> Bunch:
     ``data`` of shape (360, 2, 45) (float32), ``target`` (1 to 15), ``split`` ("train" for 180 samples, then
     "test"), ``DESCR``.
     """
-    return described("libras", {"coordinate": ["x", "y"], "frame": None}, **_uea("Libras", data_home))
+    return _store.described("libras", {"coordinate": ["x", "y"], "frame": None}, **_uea("Libras", data_home))
 
 
 def _uea(name: str, data_home: str | Path | None) -> dict[str, Any]:
     """Return the samples, labels and published split of a data set of the UEA archive."""
     relative = f"{name.lower()}/{name.lower()}.npz"
-    path = obtain(relative, lambda path: _fetch_uea(name, path), data_home, "the copy of the UEA archive")
+    path = _store.obtain(relative, lambda path: _fetch_uea(name, path), data_home, "the copy of the UEA archive")
     stored = read_arrays(path, ("X_train", "y_train", "X_test", "y_test", "class_names"))
-    parts = of_parts(stored, _PARTS, "X_{}", "y_{}")
-    classes = of_classes({"X": parts["data"], "y": parts["target"], "class_names": stored["class_names"]})
+    parts = _store.of_parts(stored, _PARTS, "X_{}", "y_{}")
+    classes = _store.of_classes({"X": parts["data"], "y": parts["target"], "class_names": stored["class_names"]})
     return {**parts, **classes}
 
 
@@ -250,11 +242,11 @@ def _fetch_uea(name: str, path: Path) -> None:
     """Download both parts of a data set and write them as an .npz file."""
     arrays: dict[str, Array] = {}
     for part in _PARTS:
-        with downloaded([f"{folder}{name}/{name}_{part.upper()}.ts" for folder in _UEA]) as original:
+        with _store.downloaded([f"{folder}{name}/{name}_{part.upper()}.ts" for folder in _UEA]) as original:
             arrays[f"X_{part}"], labels, names = read_ts(original)
         arrays[f"y_{part}"] = np.array([names.index(label) for label in labels], np.int64)
         arrays["class_names"] = np.array(names)
-    save_checked(path, arrays, _UEA_DIGESTS[name])
+    _store.save_checked(path, arrays, _UEA_DIGESTS[name])
 
 
 def read_ts(path: Path) -> tuple[Array, list[str], list[str]]:
@@ -299,12 +291,14 @@ def load_robot_failures(problem: str = "lp1", data_home: str | Path | None = Non
     """
     if problem not in PROBLEMS:
         raise ValueError(f"problem must be one of {', '.join(map(repr, PROBLEMS))}; got {problem!r}")
-    path = obtain("robot_failures/robot_failures.npz", _fetch_robot_failures, data_home, "the copy of UCI's files")
+    path = _store.obtain(
+        "robot_failures/robot_failures.npz", _fetch_robot_failures, data_home, "the copy of UCI's files"
+    )
     parts = ("X", "y", "class_names")
     stored = read_arrays(path, [*(f"{part}_{problem}" for part in parts), "channel_names"])
-    content = of_classes({part: stored[f"{part}_{problem}"] for part in parts})
+    content = _store.of_classes({part: stored[f"{part}_{problem}"] for part in parts})
     channels, times = stored["channel_names"], 315 / _ROBOT_TIMES * np.arange(_ROBOT_TIMES)
-    return described(
+    return _store.described(
         "robot_failures",
         {"channel": channels, "time[ms]": times},
         {"name": problem.upper(), "what": PROBLEMS[problem]},
@@ -318,11 +312,11 @@ def _fetch_robot_failures(path: Path) -> None:
     """Download the five problems and write them as one .npz file."""
     arrays: dict[str, Array] = {"channel_names": np.array(_ROBOT_CHANNELS)}
     for problem in PROBLEMS:
-        with downloaded([f"{folder}{problem}.data" for folder in _ROBOT]) as original:
+        with _store.downloaded([f"{folder}{problem}.data" for folder in _ROBOT]) as original:
             samples, labels = read_robot_failures(original)
         names, codes = np.unique(labels, return_inverse=True)
         arrays |= {f"X_{problem}": samples, f"y_{problem}": codes.astype(np.int64), f"class_names_{problem}": names}
-    save_checked(path, arrays, _ROBOT_DIGEST)
+    _store.save_checked(path, arrays, _ROBOT_DIGEST)
 
 
 def read_robot_failures(path: Path) -> tuple[Array, Array]:
@@ -336,7 +330,7 @@ def read_robot_failures(path: Path) -> tuple[Array, Array]:
     return np.ascontiguousarray(series.swapaxes(1, 2)), rows[:, 0]
 
 
-@plain_loader
+@_store.plain_loader
 def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     """Return PRECOG 2016: 350 actions of 12 people as skeletons, 20 joints x 3 coordinates x 32 frames, 8 classes.
 
@@ -345,8 +339,8 @@ def load_precog_actions(data_home: str | Path | None = None) -> Bunch:
     ``data`` of shape (350, 20, 3, 32) (float32), ``target`` (names of the actions), ``groups`` (people 1 to 12),
     ``sequence``, ``position`` and ``n_frames`` (before resampling) per sample, ``joint_names``, ``DESCR``.
     """
-    fetch = by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
-    stored = read_arrays(obtain("precog_actions/precog_actions.npz", fetch, data_home))
+    fetch = _store.by_hand("its samples are cut out of 72 recordings, github.com/DavidJardim/precog_dataset_16")
+    stored = read_arrays(_store.obtain("precog_actions/precog_actions.npz", fetch, data_home))
     kept = ("groups", "sequence", "position", "n_frames", "joint_names")
     modes = {"joint": stored["joint_names"], "coordinate": ["x", "y", "z"], "frame": None}
-    return described("precog_actions", modes, **of_classes(stored, *kept))
+    return _store.described("precog_actions", modes, **_store.of_classes(stored, *kept))

@@ -17,19 +17,8 @@ import numpy as np
 
 from ..data import Axes, Axis, BadFileError, axes_of, axes_of_picture, checked_axes, shape_of_samples
 from ..runtime import Array, is_lazy
+from . import labels
 from .arrays import Stored, container_kind, open_arrays
-from .labels import (
-    as_labels,
-    choose_entry,
-    choose_groups,
-    choose_labels,
-    describe,
-    groups_in,
-    likely_groups,
-    no_labels,
-    unit_of,
-    unused_groups,
-)
 from .lazy import READ_WHOLE, chunks_for, in_parts, lazy_container, stays_in_files
 from .options import CONTAINER, TABLE, DoesNotApplyError, Request
 from .readers.entries import RATES, as_rate
@@ -62,17 +51,17 @@ def load_container(path: Path, request: Request) -> SampleSet:
         name, label_name = _samples_and_labels(path, held, request)
         stored, requested = held[name], request.layout.axis
         stated: dict[str, Any] = {"sfreq": sampling_rate(held)}
-        target = None if label_name is None else as_labels(path, held[label_name], "labels")
+        target = None if label_name is None else labels.as_labels(path, held[label_name], "labels")
         if request.flat and request.known.is_one(stored.shape):
             request.refuse(path, ("groups",), "the array is one sample")
             return SampleSet(
                 stored.read()[None], target, None, [path.name], None, "", f"{kind}, one sample", (), **stated
             )
         not_groups = (label_name, request.other_labels)
-        groups = groups_in(path, held, request.select.groups, not_groups)
+        groups = labels.groups_in(path, held, request.select.groups, not_groups)
         axis = sample_axis(stored, requested)
         data, notes = _read_samples(path, name, stored, axis, request)
-        unused = unused_groups(path, likely_groups(held, (*not_groups, name), data.shape[axis]))
+        unused = labels.unused_groups(path, labels.likely_groups(held, (*not_groups, name), data.shape[axis]))
         axes = None
         if request.layout.mode_names is None:
             axes, more = _axes_in(path, held, name, axis, not_groups)
@@ -86,16 +75,16 @@ def load_container(path: Path, request: Request) -> SampleSet:
 def _samples_and_labels(path: Path, held: Mapping[str, Stored], request: Request) -> tuple[str, str | None]:
     """Return the names of the samples and of the labels (None for a file without labels, if it needs none)."""
     select = request.select
-    label_name = choose_labels(path, held, select.labels, select.groups)
-    taken = (label_name, choose_groups(path, held, select.groups, (label_name, request.other_labels)))
+    label_name = labels.choose_labels(path, held, select.labels, select.groups)
+    taken = (label_name, labels.choose_groups(path, held, select.groups, (label_name, request.other_labels)))
     others = {name: stored for name, stored in held.items() if name not in taken}
-    name = choose_entry(path, held, select.samples, _SAMPLES, "samples")
+    name = labels.choose_entry(path, held, select.samples, _SAMPLES, "samples")
     if label_name is None and request.need_labels:
         of_samples = name or _likely_samples(path, others, must=False)
         if of_samples is not None and select.labels is None:
             label_name = _likely_labels(held, of_samples, sample_axis(held[of_samples], request.layout.axis))
         if label_name is None:
-            no_labels(path, held)
+            labels.no_labels(path, held)
     return name or str(_likely_samples(path, others)), label_name
 
 
@@ -108,7 +97,7 @@ def _recording_in(path: Path, held: Mapping[str, Stored], request: Request) -> R
     if events is None:
         request.refuse_window(path)
         return None
-    name = choose_entry(path, held, wanted, _SAMPLES, "samples") or str(_likely_samples(path, held))
+    name = labels.choose_entry(path, held, wanted, _SAMPLES, "samples") or str(_likely_samples(path, held))
     if events is TABLE and (len(held[name].shape) != 2 or request.known.fits(held[name].shape[1:])):
         raise DoesNotApplyError(f"{path}: holds samples that are cut already, or no series", "events")
     return continuous(path, name, held[name].read(), sampling_rate(held))
@@ -143,8 +132,8 @@ def _likely_samples(path: Path, held: Mapping[str, Stored], must: bool = True) -
     if len(likely) == 1 or not must:
         return likely[0] if len(likely) == 1 else None
     raise BadFileError(
-        f"{path}: {len(likely) or 'none'} of its arrays could be the samples; it holds {describe(held)}. Name the one "
-        "that is: samples=... (command line: --samples)"
+        f"{path}: {len(likely) or 'none'} of its arrays could be the samples; it holds {labels.describe(held)}. Name "
+        "the one that is: samples=... (command line: --samples)"
     )
 
 
@@ -171,7 +160,7 @@ def _likely_labels(held: Mapping[str, Stored], name: str, axis: int) -> str | No
         if _dims_of(stored) == (dim,)
         and other.rpartition("/")[0] == group
         and other.rpartition("/")[2] != dim
-        and not unit_of(other)
+        and not labels.unit_of(other)
         and stored.dtype.kind in "iubSUT"
     ]
     return found[0] if len(found) == 1 else None

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..data import BadFileError, FileRules, LeakageWarning, axes_of, blocks_in_time, check_text, names_of, parsed_axes
 from ..runtime import Array, listed
+from . import options
 from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays
 from .bids import confounds_of, is_bids, load_bids
 from .checksums import check_sha256
@@ -21,26 +22,6 @@ from .events import parsed_events
 from .images import file_words, load_file_table, load_folder, load_one_file
 from .labels import Labels, confounds_in, groups_in_names, read_labels, rows_by_path, unused_groups
 from .lazy import check_dask
-from .options import (
-    NOTHING_KNOWN,
-    TABLE,
-    Chunks,
-    DoesNotApplyError,
-    FileLimits,
-    Known,
-    Layout,
-    Lazy,
-    Request,
-    Select,
-    Window,
-    chosen_from,
-    contradictions,
-    defaults_from,
-    describe_loading,
-    known_from,
-    loading_facts,
-    remembered_axes,
-)
 from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
 from .recordings import is_recording, load_recording, recording_endings
@@ -70,7 +51,7 @@ def load_samples(
     size: Sequence[int] | None = None,
     need_labels: bool = True,
     lazy: bool | Literal["auto"] = False,
-    chunks: Chunks = "auto",
+    chunks: options.Chunks = "auto",
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
     missing: Missing = False,
@@ -244,7 +225,7 @@ def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> Samp
     if not paths:
         raise BadFileError("no file was given; give at least one")
     by_file = given["groups"] == FILE
-    options = {**given, "groups": False if by_file else given["groups"]}
+    arguments = {**given, "groups": False if by_file else given["groups"]}
     alone = len(paths) == 1 and not by_file
     for name in () if alone else ("sha256", "labels_from", "events"):
         if given[name] is not None and (name != "events" or isinstance(parsed_events(given[name]), Path)):
@@ -253,7 +234,7 @@ def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> Samp
                 f"--{name.replace('_', '-')}) can belong to one file only; leave it out, or give one file"
             )
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
-        parts = [load_samples(path, **options) for path in paths]
+        parts = [load_samples(path, **arguments) for path in paths]
     if alone:
         return parts[0]
     found = joined(parts, by_file)
@@ -262,24 +243,24 @@ def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> Samp
 
 def _load_like(path: str | Path, given: Mapping[str, Any], like: Any) -> SampleSet:
     """Return samples made as others were; remembered options that do not apply to this file are left out."""
-    known = known_from(like)._replace(labels_given=given["labels"] is not None)
-    remembered, without = defaults_from(known, given), dict[str, Any]()
+    known = options.known_from(like)._replace(labels_given=given["labels"] is not None)
+    remembered, without = options.defaults_from(known, given), dict[str, Any]()
     while True:
         try:
             found = _load_one(path, {**given, **remembered}, known)
             break
-        except DoesNotApplyError as error:
+        except options.DoesNotApplyError as error:
             lost = [name for name in error.options if name in remembered]
             if not lost:
                 raise
             without |= {name: remembered.pop(name) for name in lost}
     if found.axes is None:
-        found = replace(found, axes=remembered_axes(like, found.sample_shape))
+        found = replace(found, axes=options.remembered_axes(like, found.sample_shape))
     found = turned_like(found, known_affine(like), "the model's samples")
     given_again = [name for name, value in given.items() if value is not None and name not in remembered]
-    notes = contradictions(known, found.loading, given_again)
+    notes = options.contradictions(known, found.loading, given_again)
     silent = ("groups",) if found.target is not None else ("groups", "labels")
-    left_out = describe_loading({name: value for name, value in without.items() if name not in silent})
+    left_out = options.describe_loading({name: value for name, value in without.items() if name not in silent})
     if left_out:
         notes.append(f"does not apply to this file, so it was left out: {left_out}")
     return replace(found, notes=(*found.notes, *(f"{path}: {note}" for note in notes)))
@@ -290,7 +271,7 @@ def known_affine(like: Any) -> Any:
     return like.affine if isinstance(like, SampleSet) else like.facts.get("about", {}).get("affine")
 
 
-def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING_KNOWN) -> SampleSet:
+def _load_one(path: str | Path, given: Mapping[str, Any], known: options.Known = options.NOTHING_KNOWN) -> SampleSet:
     """Return the samples of one file or folder; ``given`` are the arguments of `load_samples`."""
     source = Path(path)
     check_text(source, str(source))
@@ -310,10 +291,10 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: Known = NOTHING
         found = _with_confounds(source, found, second, rows, request)
     made = {"events": request.window.events, "size": request.layout.size, "confounds": request.select.confounds}
     stated = {"stated": dict(found.loading)} if found.loading else {}
-    return replace(found, loading={**loading_facts({**given, **made, "kind": found.kind}), **stated})
+    return replace(found, loading={**options.loading_facts({**given, **made, "kind": found.kind}), **stated})
 
 
-def _request(source: Path, given: Mapping[str, Any], known: Known) -> tuple[Request, Labels | None]:
+def _request(source: Path, given: Mapping[str, Any], known: options.Known) -> tuple[options.Request, Labels | None]:
     """Return the checked arguments of `load_samples`, and the labels of a separate file."""
     lazy, ragged, confounds = given["lazy"], given["ragged"], given["confounds"]
     if lazy is True:
@@ -332,17 +313,19 @@ def _request(source: Path, given: Mapping[str, Any], known: Known) -> tuple[Requ
         "events": parsed_events(given["events"]),
         "lazy": False if ragged else lazy,
     }
-    select, window, limits = (chosen_from(group, made) for group in (Select, Window, FileLimits))
+    select, window, limits = (
+        options.chosen_from(group, made) for group in (options.Select, options.Window, options.FileLimits)
+    )
     if limits.sha256 is not None:
         check_sha256(source, limits.sha256)
     second = None if select.labels_from is None else read_labels(select.labels_from, select, limits.rules)
     if second is not None:
         select = replace(select, labels=None, groups=select.groups if second.groups is None else None)
-    request = Request(
+    request = options.Request(
         select,
-        chosen_from(Layout, made),
+        options.chosen_from(options.Layout, made),
         window,
-        chosen_from(Lazy, made),
+        options.chosen_from(options.Lazy, made),
         limits.rules,
         known,
         need_labels=given["need_labels"] and second is None,
@@ -352,14 +335,14 @@ def _request(source: Path, given: Mapping[str, Any], known: Known) -> tuple[Requ
     return request, second
 
 
-def _read(path: Path, request: Request) -> SampleSet:
+def _read(path: Path, request: options.Request) -> SampleSet:
     """Return the contents of a path by the loader of its family."""
     if container_kind(path) is not None:
         return load_container(path, request)
     if is_recording(path):
         return load_recording(path, request)
     if path.name.lower().endswith(NIFTI):
-        is_one = request.flat and request.window.events in (None, TABLE)
+        is_one = request.flat and request.window.events in (None, options.TABLE)
         if is_one and len(nifti_shape(path, request.rules)) == 3:
             return load_one_file(path, replace(request, window=replace(request.window, events=None)))
         return load_volumes(path, request)
@@ -381,7 +364,7 @@ def _read(path: Path, request: Request) -> SampleSet:
     )
 
 
-def _sampling(path: Path, found: SampleSet, window: Window) -> dict[str, Any]:
+def _sampling(path: Path, found: SampleSet, window: options.Window) -> dict[str, Any]:
     """Return the sampling frequency, and notes and facts on what the file states of it and of the repetition time."""
     stated = dict(found.loading) if found.sfreq is None else {**found.loading, "sfreq": found.sfreq}
     notes = list(found.notes)
@@ -407,7 +390,7 @@ def _with_labels(found: SampleSet, second: Labels, rows: Any) -> SampleSet:
     )
 
 
-def _checked(path: Path, found: SampleSet, second: Labels | None, request: Request) -> SampleSet:
+def _checked(path: Path, found: SampleSet, second: Labels | None, request: options.Request) -> SampleSet:
     """Return the samples; raise `BadFileError`, which names the axes, if they are not usable."""
     data = found.data
     for what, values in (("labels", found.target), ("groups", found.groups)):
@@ -446,7 +429,7 @@ def _warnings(found: SampleSet) -> tuple[str, ...]:
     return (*found.warnings, *(f"{found.source}: {text}" for text in texts if text))[:1]
 
 
-def _with_axes(path: Path, found: SampleSet, request: Request) -> SampleSet:
+def _with_axes(path: Path, found: SampleSet, request: options.Request) -> SampleSet:
     """Return the samples with the requested axes, or else those of the file, or of colours."""
     names, values = request.layout.mode_names, request.layout.mode_values
     shape: Any = found.sample_shape
@@ -466,7 +449,9 @@ def _with_axes(path: Path, found: SampleSet, request: Request) -> SampleSet:
     return replace(found, axes=colours, notes=(*found.notes, *notes))
 
 
-def _with_confounds(path: Path, found: SampleSet, second: Labels | None, rows: Any, request: Request) -> SampleSet:
+def _with_confounds(
+    path: Path, found: SampleSet, second: Labels | None, rows: Any, request: options.Request
+) -> SampleSet:
     """Return the samples with confounds from their file or, if it has them, from the file of labels."""
     own, names = found.confounds, request.select.confounds
     columns = {} if own is None else {name: own[name] for name in names_of(own)}
@@ -490,7 +475,7 @@ def _with_confounds(path: Path, found: SampleSet, second: Labels | None, rows: A
     return replace(found, confounds={name: columns[name] for name in names})
 
 
-def _own_confounds(path: Path, found: SampleSet, request: Request) -> dict[str, Array]:
+def _own_confounds(path: Path, found: SampleSet, request: options.Request) -> dict[str, Array]:
     """Return those of the named confounds that are in the file of the samples, or of the participants."""
     names, rules = request.select.confounds, request.rules
     if path.is_dir() and found.names is not None and is_bids(path):
