@@ -28,7 +28,7 @@ there are any), and predicts the same test sets:
   with 6 values of C; for samples with two modes only. Connectivity matrices are used as they are;
 - MiniRocket (aeon) with ridge regression, which chooses its strength by leave-one-out; all modes but the last are
   channels;
-- ours: `tensormargin fit --auto --kind KIND` with the kind in the table below.
+- ours: `tensormargin fit --kind KIND` with the kind in the table below.
 """
 
 

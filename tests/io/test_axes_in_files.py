@@ -36,7 +36,19 @@ def folder(tmp_path_factory):
     np.savez(folder / "a.npz", X=X, y=Y, ch_names=NAMES, times_s=TIMES)
     np.savez(folder / "turned.npz", X=X[:, ::-1], ch_names=NAMES[::-1], times_s=TIMES)
     np.savez(folder / "later.npz", X=X, ch_names=NAMES, times_s=TIMES + 10)
-    fit = run("fit", folder / "a.npz", "-o", folder / "a.skops", "--outer-folds", 0, "--folds", 2, "--no-report")
+    fit = run(
+        "fit",
+        folder / "a.npz",
+        "-o",
+        folder / "a.skops",
+        "--decomposition",
+        "tucker",
+        "--outer-folds",
+        0,
+        "--folds",
+        2,
+        "--no-report",
+    )
     assert fit.returncode == 0, fit.stderr
     return folder
 
@@ -251,7 +263,18 @@ class TestCommands:
 
     def test_modes_of_views_are_described_by_view(self, folder):
         np.save(folder / "b.npy", X[:, 0])
-        options = ("--view", f"b={folder / 'b.npy'}", "--modes", "b:time[s]=0:0.5", "--outer-folds", 0, "--folds", 2)
+        options = (
+            "--view",
+            f"b={folder / 'b.npy'}",
+            "--modes",
+            "b:time[s]=0:0.5",
+            "--decomposition",
+            "tucker",
+            "--outer-folds",
+            0,
+            "--folds",
+            2,
+        )
         out = ("-o", folder / "two.skops", "--no-report", "--decomposition", "full", "--weight-map", folder / "w.csv")
         done = run("fit", folder / "a.npz", *options, *out)
         assert done.returncode == 0, done.stderr
@@ -261,7 +284,17 @@ class TestCommands:
         assert "names a view first" in done.stderr
 
     def test_modes_by_name(self, folder):
-        options = ("--outer-folds", 0, "--folds", 2, "-o", folder / "b.skops", "--no-report")
+        options = (
+            "--decomposition",
+            "tucker",
+            "--outer-folds",
+            0,
+            "--folds",
+            2,
+            "-o",
+            folder / "b.skops",
+            "--no-report",
+        )
         done = run("fit", folder / "a.npz", *options, "--scale", "mode channel")
         assert done.returncode == 0, done.stderr
         assert load_model(folder / "b.skops").facts["about"]["preparation"]["recipe"]["scale"] == "mode 1"

@@ -125,7 +125,21 @@ def test_links_may_not_lead_out_of_the_data_set(study, tmp_path):
 
 
 def test_commands_take_data_sets(study, tmp_path):
-    command = ("fit", study, "-o", tmp_path / "m.skops", "--outer-folds", 0, "--folds", 2, "--no-report", "--jobs", 1)
+    command = (
+        "fit",
+        study,
+        "-o",
+        tmp_path / "m.skops",
+        "--decomposition",
+        "tucker",
+        "--outer-folds",
+        0,
+        "--folds",
+        2,
+        "--no-report",
+        "--jobs",
+        1,
+    )
     refused = run(*command)
     assert "age, group" in refused.stderr
     fitted = run(*command, "--labels", "group", "--decomposition", "cp", "--rank", 1)

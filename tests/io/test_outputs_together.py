@@ -109,7 +109,20 @@ def test_a_report_that_fails_leaves_no_model(archive, tmp_path, monkeypatch):
 
     monkeypatch.setattr("tensormargin.report.write_page", fail)
     with fewer_models():
-        command = ("fit", archive, "-o", tmp_path / "model.skops", "--outer-folds", "0", "--folds", "2", "--jobs", "1")
+        command = (
+            "fit",
+            archive,
+            "-o",
+            tmp_path / "model.skops",
+            "--decomposition",
+            "tucker",
+            "--outer-folds",
+            "0",
+            "--folds",
+            "2",
+            "--jobs",
+            "1",
+        )
         done = run(*command)
     assert done.returncode == 2, done.stderr
     assert "model.html" in done.stderr

@@ -134,7 +134,20 @@ def test_commands_cut_around_events(tmp_path):
     (tmp_path / "events.tsv").write_text("\n".join(["onset\tduration\ttrial_type", *rows]))
     model = tmp_path / "m.skops"
     options = ("--events", tmp_path / "events.tsv", "--sfreq", "50", "--detrend", "1")
-    done = run("fit", tmp_path / "a.npy", *options, "-o", model, "--outer-folds", "0", "--folds", "2", "--no-report")
+    done = run(
+        "fit",
+        tmp_path / "a.npy",
+        *options,
+        "-o",
+        model,
+        "--decomposition",
+        "tucker",
+        "--outer-folds",
+        "0",
+        "--folds",
+        "2",
+        "--no-report",
+    )
     assert done.returncode == 0, done.stderr
     assert "24 samples of 3 x 10, 2 classes" in done.stderr
     done = run("predict", model, tmp_path / "a.npy", *options, "-o", tmp_path / "p.csv")

@@ -17,7 +17,7 @@ from tensormargin.io import leakage_warnings
 from tensormargin.transformers import describe_step
 
 OBJECTS = re.compile(r"\b(?!Cov|Var)[A-Z]\w*[a-z]\w*\(|\barray\(|<[^<>]*\bobject\b|\bnp\.\w+\(|\bPipeline\b|\bdtype\b")
-QUICK = ("--folds", "2", "--outer-folds", "2")
+QUICK = ("--decomposition", "tucker", "--folds", "2", "--outer-folds", "2")
 KINDS = {
     "mask": ["--mask", "{folder}/brain.nii.gz", "--crop", "bright", "--scale", "mode 1"],
     "auto": ["--auto", "--mask", "{folder}/brain.nii.gz"],

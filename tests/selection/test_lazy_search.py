@@ -329,7 +329,17 @@ def test_what_a_store_lacks_is_said(store, tmp_path, monkeypatch):
     with fewer_models(lams=(1,), ranks=(1,), max_iter=2):
         labels = tmp_path / "labels.txt"
         labels.write_text("\n".join("abc"[k % 3] for k in range(60)))
-        options = ["--labels-from", labels, "--folds", "2", "--outer-folds", "0", "--no-report"]
+        options = [
+            "--labels-from",
+            labels,
+            "--decomposition",
+            "tucker",
+            "--folds",
+            "2",
+            "--outer-folds",
+            "0",
+            "--no-report",
+        ]
         result = run("fit", tmp_path / "bare.zarr", "-o", tmp_path / "m.skops", *options)
     assert result.returncode == 0, result.stderr
 

@@ -16,6 +16,7 @@ from .completion import completion_command
 from .data import data_command
 from .export import export_command
 from .fit import fit_command
+from .maps import maps_command
 from .patches import patches_command
 from .predict import inspect_command, predict_command
 from .report import report_command
@@ -26,6 +27,7 @@ _COMMANDS = (
     fit_command,
     predict_command,
     inspect_command,
+    maps_command,
     report_command,
     export_command,
     patches_command,
@@ -42,6 +44,12 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their whole summaries."""
+        with formatter.section("Commands"):
+            shown = [command for command in self.commands.values() if not command.hidden]
+            formatter.write_dl([(str(command.name), command.get_short_help_str(limit=1000)) for command in shown])
+
     def invoke(self, ctx: click.Context) -> Any:
         with interruptible(ctx):
             return super().invoke(ctx)
@@ -55,7 +63,7 @@ def main() -> None:
     \b
     Examples:
       tensormargin compare                            compare methods on recordings of a watch
-      tensormargin fit eeg.npz -o eeg.skops --auto    choose, evaluate and fit a model; see eeg.html
+      tensormargin fit eeg.npz                        choose, evaluate and fit a model: eeg.skops, eeg.html
       tensormargin predict eeg.skops new.npz -o predictions.csv
     """  # noqa: D301 - click keeps lines apart after a backspace
     os.environ.setdefault("MPLBACKEND", "Agg")  # figures are only saved to files, so no display is needed

@@ -39,6 +39,82 @@ OVERWRITE = "tensormargin.overwrite"
 """Where the context of a command holds whether --overwrite is given."""
 
 
+# ---- help ----
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Data": (
+        "samples", "labels", "groups", "no_groups", "labels_from", "confounds", "axis", "size", "modes",
+        "fill_missing", "sha256", "only_classes", "exclude_classes", "drop_rare",
+    ),
+    "Scenes": ("picture", "truth", "cube", "truth_name", "names", "truth_background"),
+    "Events": ("events", "tmin", "tmax", "delay", "detrend", "tr", "sfreq"),
+    "Views": ("view", "covariates", "covariate_columns", "without_views"),
+    "Preparation": ("length", "scale", "by_group", "missing", "mask", "crop", "resize", "tensorize"),
+    "Search": (
+        "auto", "kind", "linear", "method", "decomposition", "rank", "methods", "kernels", "folds", "one_se",
+        "exhaustive", "balanced",
+    ),
+    "Evaluation": ("outer_folds", "repeats", "test_size", "permutations"),
+    "Maps": ("pattern_map", "weight_map", "background", "radiological"),
+    "Output": ("out", "report", "no_report", "as_json", "overwrite", "any_scale", "model_sha256"),
+    "Limits": ("budget", "jobs", "scheduler", "seed", "fresh", "max_bytes", "allow_external"),
+}  # fmt: skip
+"""The options of commands with many of them, by what they are about."""
+
+
+class Grouped(click.Command):
+    """A command with many options: --help shows those that ``most`` need, --help-all all of them in groups.
+
+    Examples and the table of DATA come before the options.
+    """
+
+    def __init__(self, *given: Any, most: tuple[str, ...] = (), **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.most = most
+        self.params.append(
+            click.Option(
+                ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=self._show_all,
+                help="Show all options.",
+            )
+        )  # fmt: skip
+
+    def _show_all(self, context: click.Context, option: click.Parameter, value: bool) -> None:
+        if value and not context.resilient_parsing:
+            context.meta[_ALL] = True
+            click.echo(context.get_help(), color=context.color)
+            context.exit()
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write usage, description, examples and options, in this order."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        self.format_epilog(ctx, formatter)
+        self.format_options(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options that most need, or all in groups."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        records = {str(one.name): one.get_help_record(ctx) for one in options}
+        shown = {name: record for name, record in records.items() if record is not None}
+        if not ctx.meta.get(_ALL):
+            first = [shown[name] for name in (*self.most, "help_all", "help") if name in shown]
+            left = len(shown) - len(first)
+            with formatter.section("Options that most need"):
+                formatter.write_dl(first)
+            formatter.write_paragraph()
+            formatter.write_text(f"{left} more options, in groups: {ctx.command_path} --help-all")
+            return
+        grouped = {name for names in GROUPS.values() for name in names}
+        for title, names in {**GROUPS, "Help": tuple(name for name in shown if name not in grouped)}.items():
+            found = [shown[name] for name in names if name in shown]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+
+
+_ALL = "tensormargin.all_options"
+
+
 class Shape(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer versions of click only
     """Sizes such as 28x28 or 7,4,7,4."""
 

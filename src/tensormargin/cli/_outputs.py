@@ -83,6 +83,13 @@ def blaming(path: Path) -> Iterator[None]:
 # ---- files ----
 
 
+def beside(data: Path, ending: str = ".skops") -> Path:
+    """Return the file beside DATA for what is made of it: study.skops for study.nii.gz, study/ and study."""
+    name = data.resolve().name
+    stem = name if data.is_dir() and data.suffix != ".zarr" else name.removesuffix(".gz").rpartition(".")[0] or name
+    return data.parent / f"{stem}{ending}"
+
+
 def check_ending(path: Path | None, what: str, *endings: str) -> None:
     """Raise ValueError if a file has an ending, and none of its format: nobody could open it as what it seems to be."""
     if path is not None and path.suffix and not path.name.lower().endswith(endings):

@@ -15,6 +15,7 @@ from ._data import check_data, describe_samples, leakage_printed, load, mask_fil
 from ._options import FORMATS, names
 from ._outputs import check_ending, check_outputs, display_of, print_json, refusals
 from ._running import fits_on, processes, progress_bar, unfinished
+from .compare_models import are_models, compare_models
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,6 +33,7 @@ Examples:
   tensormargin compare samples.npz --report page.html    with an HTML report
   tensormargin compare faces/ --size 64x64 --methods SVM,STuM,LinearSVC,CP-PLSR
   tensormargin compare scans.nii.gz --labels-from runs.csv --by-group --json > result.json
+  tensormargin compare old.skops new.skops new.npz       two models on new samples, paired
 
 Besides the paper's methods: RBF-SVM, RBF-LMDM, DuSK and TT-MMK (kernels), LinearSVC (scikit-learn, flat) and CP-PLSR
 (TensorLy).
@@ -41,7 +43,12 @@ Besides the paper's methods: RBF-SVM, RBF-LMDM, DuSK and TT-MMK (kernels), Linea
 _DEFAULT = (Path("basic-motions"),)
 
 
-@click.command("compare", epilog=_EXAMPLES)
+@click.command(
+    "compare",
+    cls=options.Grouped,
+    epilog=_EXAMPLES,
+    most=("methods", "repeats", "groups", "labels", "labels_from", "report", "as_json"),
+)
 @options.data(required=False)
 @options.methods
 @click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
@@ -69,11 +76,15 @@ def compare_command(given: Any) -> None:
     """Compare the paper's methods on DATA, all tuned in the same way.
 
     Every method gets the same splits, and lambda is chosen from the same values by cross-validation on the training
-    set. Groups, if any, are never split between training and test set. Without DATA, the recordings of a smart watch
+    set. Groups, if any, are never split between training and test set. Two models (OLD.skops NEW.skops DATA) are
+    compared on labelled samples that neither was fitted to. Without DATA, the recordings of a smart watch
     that come with the package are used. To resume a run that was stopped, repeat the same command.
     """
     data, loading, report = given.data or _DEFAULT, given.loading, given.report
     with refusals(ValueError):
+        if are_models(data):
+            compare_models(given)
+            return
         check_data(*data)
         one_tensor_only(loading, "compare")
     started = processes(given.jobs, given.scheduler, "tensormargin.evaluation")

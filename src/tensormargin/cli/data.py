@@ -15,7 +15,7 @@ from ._outputs import check_ending, check_outputs, print_json, refusals, say_wri
 def data_command() -> None:
     """List the supported public data sets, and fetch them as files for the other commands.
 
-    Example: tensormargin data fetch eeg -o eeg.npz && tensormargin fit eeg.npz -o eeg.skops --auto
+    Example: tensormargin data fetch eeg -o eeg.npz && tensormargin fit eeg.npz -o eeg.skops
     """
 
 

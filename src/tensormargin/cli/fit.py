@@ -12,7 +12,17 @@ from ..runtime import Deadline, counted
 from . import _options as options
 from ._data import check_data, describe_samples, leakage_printed, load, mask_files, n_views, recipe_of, view_files
 from ._options import FORMATS
-from ._outputs import check_ending, check_outputs, display_of, map_files, print_json, refusals, say_written, write_maps
+from ._outputs import (
+    beside,
+    check_ending,
+    check_outputs,
+    display_of,
+    map_files,
+    print_json,
+    refusals,
+    say_written,
+    write_maps,
+)
 from ._running import fits_on, processes, progress_bar, unfinished
 
 _OUTPUTS = 1.6  # seconds for the model file and its report, per second that imports take on the same machine
@@ -26,17 +36,13 @@ _EXAMPLES = f"""
 {FORMATS}
 \b
 Examples:
-  tensormargin fit eeg.npz -o eeg.skops --auto                 choose everything by cross-validation
-  tensormargin fit eeg.npz -o eeg.skops --auto --budget 60s    the same in a minute, as far as that goes
-  tensormargin fit scans/ -o scans.skops --auto --crop bright --weight-map weight.nii.gz
-  tensormargin fit scans/ -o scans.skops --auto --mask brain.nii.gz     voxels outside of the mask are set to 0
-  tensormargin fit runs.nii.gz --labels-from runs.csv --groups run --by-group -o runs.skops
-  tensormargin fit sub-1.set sub-2.set sub-3.set --groups file --auto -o eeg.skops
-  tensormargin fit bold.nii.gz --events events.tsv --delay 5 --detrend 2 -o bold.skops
-  tensormargin fit gestures/ -o gestures.skops --length resample    .npy files of channels x time, any duration
-  tensormargin fit faces.npz -o faces.skops --decomposition tucker --rank 8x8
+  tensormargin fit eeg.npz                                     choose everything; writes eeg.skops and eeg.html
+  tensormargin fit eeg.npz --budget 60s                        the same in a minute, as far as that goes
+  tensormargin fit sub-1.set sub-2.set sub-3.set --groups file
+  tensormargin fit bold.nii.gz --events events.tsv --delay 5 --detrend 2
+  tensormargin fit scans/ --mask brain.nii.gz --linear         voxels outside of the mask are 0; a model with maps
   tensormargin fit eeg.npz --view fmri.nii.gz --covariates people.csv -o both.skops    several tensors per person
-  tensormargin fit both.npz --samples eeg,fmri -o both.skops --without-views           two arrays of one file
+  tensormargin fit faces.npz --decomposition tucker --rank 8x8     one model instead of a search over many
 
 Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 """
@@ -57,16 +63,34 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         return seconds
 
 
-@click.command("fit", epilog=_EXAMPLES)
+@click.command(
+    "fit",
+    cls=options.Grouped,
+    epilog=_EXAMPLES,
+    most=(
+        "out",
+        "groups",
+        "labels",
+        "labels_from",
+        "events",
+        "view",
+        "kind",
+        "decomposition",
+        "rank",
+        "budget",
+        "report",
+        "as_json",
+    ),
+)
 @options.data()
-@click.option("-o", "--out", type=options.FILE, required=True, help="Model file.")
-@click.option("--auto", is_flag=True, help="Choose representation, decomposition and rank by cross-validation, too.")
+@click.option("-o", "--out", type=options.FILE, help="Model file. [default: DATA.skops beside DATA]")
+@click.option("--auto", is_flag=True, help="Choose everything by cross-validation, as without options.")
 @click.option(
     "--kind",
     type=click.Choice(["auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"]),
     default="auto",
     show_default=True,
-    help="Kind of the samples: the representations that --auto tries. Guessed by default.",
+    help="Kind of the samples, which decides on the representations to try. Guessed by default.",
 )
 @click.option(
     "--linear", is_flag=True, help="Try only what is linear in the samples, for maps (which imply it) and export."
@@ -74,9 +98,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
-    help="Form of the weight, without --auto. [default: tucker]",
+    help="Form of the weight, of the samples as they are; by default chosen, with a representation of the samples.",
 )
-@click.option("--rank", type=options.Shape(), help="Rank of the weight, e.g. 3 or 4x4x2; a small one by default.")
+@click.option("--rank", type=options.Shape(), help="Rank of the weight, likewise, e.g. 3 or 4x4x2.")
+@click.option("--method", metavar="NAME", help="A method of the paper instead: SVM, LMDM, STM, STuM, SPMD-LRT, ...")
 @options.number("--folds", 2, "Inner folds, used for tuning.", default=5)
 @options.number("--outer-folds", 0, "Outer folds of the nested evaluation; 0 for no evaluation.", default=5)
 @options.number("--repeats", 1, "Repeats of the evaluation.", default=1)
@@ -108,14 +133,16 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 def fit_command(given: Any) -> None:
     """Fit a classifier to DATA, evaluate it by nested cross-validation, and save it with an HTML report.
 
-    lambda, mu and the scheme of several classes are chosen by cross-validation; with --auto also the scaling, the
-    decomposition (including the flat weight) and its rank. The reported accuracy comes from samples held out from every
-    choice. To resume a run that was stopped, repeat the same command.
+    Without options, everything is chosen by cross-validation: a representation that suits the kind of samples, the
+    decomposition of the weight (also none), its rank, lambda, mu and the scheme of several classes. --method,
+    --decomposition and --rank fix the model, to the samples as they are. The reported accuracy comes from samples held
+    out from every choice. To resume a run that was stopped, repeat the same command.
     """
     deadline = Deadline.of(given.budget)
-    began, out = deadline.now(), given.out
+    began = deadline.now()
     with refusals(ValueError):
         check_data(*given.data)
+    given.out = out = given.out or beside(given.data[0])
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(given.jobs if given.permutations else 1, given.scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
@@ -171,8 +198,11 @@ def fit_command(given: Any) -> None:
 
 def _page(given: Any) -> Path | None:
     """Return the file of the report, None for none; raise ValueError for options that contradict each other."""
-    if given.auto and (given.decomposition or given.rank):
-        raise ValueError("--auto chooses decomposition and rank; leave --decomposition and --rank out, or --auto")
+    fixed = [name for name in ("method", "decomposition", "rank") if getattr(given, name)]
+    if given.auto and fixed:
+        raise ValueError(f"--auto chooses everything, and --{fixed[0]} fixes it; leave one of them out")
+    if given.method and given.decomposition:
+        raise ValueError("--method has a decomposition of its own; leave out --decomposition, or --method")
     if given.report is not None and given.no_report:
         raise ValueError("--report and --no-report contradict each other; leave one out")
     if given.background is not None and given.no_report:
@@ -183,14 +213,18 @@ def _page(given: Any) -> Path | None:
 
 
 def _plan(given: Any) -> FitPlan:
+    from ..estimators import METHODS, method_name
     from ..evaluation import FitPlan
 
     rank, loading = given.rank, given.loading
-    same = ("auto", "kind", "folds", "outer_folds", "repeats", "permutations", "exhaustive", "budget", "seed")
+    auto = not (given.method or given.decomposition or rank)
+    same = ("kind", "folds", "outer_folds", "repeats", "permutations", "exhaustive", "budget", "seed")
     return FitPlan(
         **{name: getattr(given, name) for name in (*same, "without_views")},
-        sfreq=loading["sfreq"] if given.auto or loading["events"] is None else None,
-        linear=given.linear or (given.auto and (given.weight_map or given.pattern_map) is not None),
+        auto=auto,
+        sfreq=loading["sfreq"] if auto or loading["events"] is None else None,
+        linear=given.linear or (auto and (given.weight_map or given.pattern_map) is not None),
+        method=None if given.method is None else method_name(given.method, METHODS),
         decomposition=given.decomposition or "tucker",
         rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
         recipe=recipe_of(given.preparing, loading),

@@ -29,7 +29,7 @@ CUBE and TRUTH are one of
 \b
 Examples:
   tensormargin patches Indian_pines.mat Indian_pines_gt.mat -o patches.npz --per-class 100
-  tensormargin fit patches.npz -o pines.skops --auto           places of the scene are kept together
+  tensormargin fit patches.npz -o pines.skops           places of the scene are kept together
   tensormargin predict pines.skops Indian_pines.mat --scene map.png --truth Indian_pines_gt.mat
 """
 

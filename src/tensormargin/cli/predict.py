@@ -35,7 +35,12 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 """
 
 
-@click.command("predict", epilog=_PREDICT_EXAMPLES)
+@click.command(
+    "predict",
+    cls=options.Grouped,
+    epilog=_PREDICT_EXAMPLES,
+    most=("out", "picture", "labels", "events", "view", "as_json"),
+)
 @click.argument("model", type=options.PATH)
 @options.data()
 @click.option("-o", "--out", type=options.FILE, help="CSV file to write (.npy: --scene).")

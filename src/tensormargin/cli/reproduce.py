@@ -36,7 +36,7 @@ def _out_option(text: str) -> Any:
     return click.option("--out", type=folder, default=Path("results"), show_default=True, help=text)
 
 
-@click.command("reproduce", epilog=_EXAMPLES)
+@click.command("reproduce", hidden=True, epilog=_EXAMPLES)
 @click.argument("table", type=click.Choice(TABLES))
 @click.option("--quick", is_flag=True, help="A few pairs, one repeat, fewer samples, to check that everything runs.")
 @options.methods
@@ -111,7 +111,7 @@ def _print_summary(run: Run, text: str, as_json: bool) -> None:
     click.echo(f"Rows and summaries are in {run.folder}")
 
 
-@click.command("results")
+@click.command("results", hidden=True)
 @_out_option("Output folder of `tensormargin reproduce`.")
 @click.option(
     "-o",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .fit_steps import without_convergence_warnings as without_convergence_warnings
     from .many_fits import fit_many as fit_many
     from .methods import KERNEL_METHODS as KERNEL_METHODS, METHODS as METHODS, check_methods as check_methods
-    from .methods import make_method as make_method
+    from .methods import make_method as make_method, method_name as method_name
 
 __all__ = [
     "SCALE_LAM", "SCALE_MU", "TensorMarginClassifier", "fit_many", "to_device",

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from .comparison_summary import differences_to_best as differences_to_best, summarise as summarise
     from .contenders import GAMMA_FACTORS as GAMMA_FACTORS, MAJORITY as MAJORITY
     from .held_out import Reliability as Reliability, RocCurve as RocCurve, reliability as reliability, roc as roc
-    from .intervals import CONFIDENCE as CONFIDENCE, corrected_error as corrected_error
+    from .intervals import CONFIDENCE as CONFIDENCE, PairedDifference as PairedDifference
+    from .intervals import corrected_error as corrected_error, paired_difference as paired_difference
+    from .intervals import score_interval as score_interval
     from .intervals import holm as holm, student_p_value as student_p_value, student_quantile as student_quantile
     from .nested import NestedEvaluation as NestedEvaluation, OuterFold as OuterFold
     from .nested import nested_evaluation as nested_evaluation

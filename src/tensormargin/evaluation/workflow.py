@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..data import Checkpoint, Metadata, Views, errors_name_view
+from ..estimators import METHODS
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
 from ..io import SampleSet, training_record
 from ..runtime import Deadline, Progress, stage_progress
-from ..selection import KINDS, TensorMarginClassifierCV, auto_model, guess_kind, sampling_frequency, time_mode
+from ..selection import KINDS, MUS, TensorMarginClassifierCV, auto_model, guess_kind, sampling_frequency, time_mode
 from ..transformers import Recipe, fit_transformed
 from .held_out import SCORES
 from .nested import NestedEvaluation, fold_seconds, nested_evaluation
@@ -43,6 +44,8 @@ class FitPlan:
         Shape of a sample after the recipe's steps, and the mode of time of series, which `with_kind` finds out.
     linear : bool
         Try only representations that are linear in the samples, so that the model has a map on the samples.
+    method : str or None
+        One of the paper's methods (`METHODS`), which has a decomposition and says whether there are margin terms.
     decomposition, rank : str, int or tuple or None
         Decomposition and rank of the weight; ignored with ``auto``.
     recipe : Recipe
@@ -80,6 +83,7 @@ class FitPlan:
     shape: tuple[int, ...] | None = None
     time: int = -1
     linear: bool = False
+    method: str | None = None
     decomposition: str = "tucker"
     rank: int | tuple[int, ...] | None = None
     recipe: Recipe = field(default_factory=Recipe)
@@ -95,12 +99,19 @@ class FitPlan:
     without_views: bool = False
 
     def __post_init__(self) -> None:
+        if self.method is not None:
+            preset = METHODS[self.method]
+            object.__setattr__(self, "decomposition", preset["decomposition"])
+            object.__setattr__(self, "rank", preset.get("rank") if self.rank is None else self.rank)
         if self.kind not in ("auto", *KINDS):
             raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {self.kind!r}")
         if self.sfreq is not None and not (isfinite(self.sfreq) and self.sfreq > 0):
             raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
         if not self.auto and (self.kind != "auto" or self.sfreq is not None or self.linear):
-            raise ValueError("--kind, --sfreq and --linear say what --auto tries; add --auto, or leave them out")
+            raise ValueError(
+                "--kind, --sfreq and --linear say what is tried if everything is chosen; leave them out, or --method, "
+                "--decomposition and --rank"
+            )
         if self.kind != "auto" and self.recipe.scale != "none":
             raise ValueError(
                 f"--kind {self.kind} tries representations that scale the samples themselves; leave out --kind, or "
@@ -147,6 +158,9 @@ class FitPlan:
         elif self.auto:  # the scaling was chosen by hand
             search = TensorMarginClassifierCV(**common)
         else:
+            if self.method is not None:
+                with_margins = METHODS[self.method].get("mu1", 1.0) > 0
+                common["mus"] = tuple(mu for mu in MUS if any(mu) == with_margins)
             search = TensorMarginClassifierCV((self.decomposition,), ranks=(self.rank,), **common)
         steps = self.recipe.outer(shape)
         return Pipeline([*steps, ("classifier", search)]) if steps else search

@@ -68,7 +68,7 @@ class SampleSet:
         The file of each of several views.
     field : str or None
         Kind of the samples themselves ("eeg", "spectra", ...), for sources that state it: the public data sets. It
-        decides on the representations that ``tensormargin fit --auto`` tries.
+        decides on the representations that ``tensormargin fit`` tries.
     sfreq : float or None
         Sampling frequency in Hz along the last mode, for the same sources.
     axes : tuple of Axis or None

@@ -11,6 +11,7 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .comparison_report import comparison_page as comparison_page, read_comparison as read_comparison
+    from .field_figures import field_pictures as field_pictures
     from .model_report import model_page as model_page
     from .page import Lead as Lead, Page as Page, render as render, write_page as write_page
     from .sentences import describe_chosen as describe_chosen, describe_model as describe_model

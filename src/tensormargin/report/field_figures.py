@@ -81,9 +81,8 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     if wanted == COLOURS:
         return _colours(axes, means)
     names, problems = chain.problem_names, problems[:_MOST_PROBLEMS]
-    draw = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}[wanted]
     groups = [
-        {"name": names[k], "pictures": draw(maps[k], axes, f"{what}, {names[k]}", means)}
+        {"name": names[k], "pictures": _DRAWN[wanted](maps[k], axes, f"{what}, {names[k]}", means)}
         for k in problems
         if k < len(maps)
     ]
@@ -95,6 +94,12 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
     if len(problems) < len(names):
         text += f" Shown: {len(problems)} of {len(names)} binary problems."
     return Section(heading, "field.html", {"text": text, "groups": groups, "what": "binary problem"})
+
+
+def field_pictures(values: Array, axes: Axes | None, title: str) -> list[Picture]:
+    """Return the figures of the field of samples with these axes for one map; none if they ask for none."""
+    wanted = figures_for(axes)
+    return [] if axes is None or wanted not in _DRAWN else _DRAWN[wanted](values, axes, title, {})
 
 
 def single_axes(chain: ModelChain, sample_axes: AnyAxes) -> Axes | None:
@@ -238,3 +243,6 @@ def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # channels without a place, which the caption names
         return picture(draw, *arguments, caption=caption, size=(_WIDE, height), **options)
+
+
+_DRAWN = {CHANNELS: _channel_pictures, SPECTRA: _spectral_pictures, IMAGE: _image_pictures}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .auto import TensorMarginAutoClassifier as TensorMarginAutoClassifier, auto_model as auto_model
     from .kinds import BEFORE as BEFORE, KINDS as KINDS, guess_kind as guess_kind
     from .kinds import sampling_frequency as sampling_frequency, time_mode as time_mode
+    from .grid import MUS as MUS
     from .scoring import DEFAULT_RULE as DEFAULT_RULE
     from .splits import Split as Split, splits_of as splits_of
     from .training import PreparedSplit as PreparedSplit, Training as Training

@@ -1,4 +1,4 @@
-"""What ``tensormargin fit --auto`` tries for samples of each kind: one table, and the model made from it."""
+"""What ``tensormargin fit`` tries for samples of each kind: one table, and the model made from it."""
 
 from __future__ import annotations
 

@@ -1,0 +1,149 @@
+"""``tensormargin maps``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import _options as options
+from ._data import load_for
+from ._options import FORMATS
+from ._outputs import beside, blaming, check_outputs, refusals, say_written
+
+if TYPE_CHECKING:
+    from ..inspection import ModelChain
+    from ..io import ModelFile, SampleSet
+
+_EXAMPLES = f"""
+{FORMATS}
+\b
+Examples:
+  tensormargin maps scans.skops                     to the folder scans-maps
+  tensormargin maps eeg.skops eeg.npz -o figures    patterns of these samples, which need not be those of the fit
+
+Maps need a model that is linear in the samples: fit it with --linear, or with --decomposition.
+"""
+
+
+@click.command("maps", epilog=_EXAMPLES, cls=options.Grouped, most=("out", "background", "overwrite", "as_json"))
+@click.argument("model", type=options.PATH)
+@options.data(required=False)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write. [default: MODEL-maps]"
+)
+@click.option("--background", type=options.PATH, help="Anatomical NIfTI volume to draw maps of volumes over.")
+@options.loading
+@options.model_sha256
+@options.overwrite
+@options.as_json
+@options.as_namespace
+def maps_command(given: Any) -> None:
+    """Write the maps of a MODEL as pictures and files: patterns, weights, clusters, topographies.
+
+    The activation pattern says where classes differ and may be interpreted; the weight only says how they are told
+    apart. Both are written as pictures (.png) and as files for other programs: .nii.gz for volumes, otherwise .npy, and
+    a table (.csv) of small ones. Clusters are regions of a pattern around its peaks, in a table. Channels on the
+    head are drawn at the times at which they differ most.
+    """
+    from ..inspection import ModelChain, pattern_of
+    from ..io import all_or_none, load_model
+
+    with refusals(ValueError, TypeError):
+        folder = given.out or beside(given.model, "-maps")
+        loaded = load_model(given.model, given.model_sha256)
+        with blaming(given.model):
+            ModelChain.of(loaded.model).check_picture()
+        samples = load_for(given.model, loaded, given.data, given.loading, need_labels=True) if given.data else None
+        with blaming(given.model):
+            patterns = pattern_of(loaded.model, samples, None if given.data else loaded.patterns)
+            with all_or_none():
+                written = _write(folder, loaded, patterns, samples, given)
+    say_written(given.as_json, *written)
+
+
+_LONGEST_TABLE = 100_000  # rows
+
+
+def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | None, given: Any) -> list[Path]:
+    """Write all maps and return their files."""
+    from ..inspection import ModelChain, weight_maps
+    from ..report import read_anatomy
+
+    chain = ModelChain.of(loaded.model)
+    affine = loaded.facts["about"].get("affine") if samples is None else samples.affine
+    background = None
+    if given.background is not None:
+        background = read_anatomy(given.background, loaded.facts.get("sample_shape") or (), affine)
+    check_outputs((given.model, *given.data), (folder / "pattern.png", folder / "weight.png"))
+    folder.mkdir(parents=True, exist_ok=True)
+    written = list[Path]()
+    for what, maps in (("pattern", patterns), ("weight", weight_maps(loaded.model))):
+        if maps is None:
+            continue
+        for view, own in (maps if isinstance(maps, dict) else {"": maps}).items():
+            name = f"{what}-{view}" if view else what
+            place = affine.get(view) if isinstance(affine, dict) else affine
+            written += _files(folder / name, own, (place, background), (what, chain, _axes(chain, loaded, view, own)))
+    return written
+
+
+def _axes(chain: ModelChain, loaded: ModelFile, view: str, maps: Any) -> Any:
+    from ..plots import fitting_axes
+
+    found = chain.axes_of_maps(loaded.axes)
+    return fitting_axes(found.get(view) if isinstance(found, dict) else found, maps.shape[1:])
+
+
+def _files(stem: Path, maps: Any, space: tuple[Any, Any], about: tuple[str, ModelChain, Any]) -> list[Path]:
+    """Write the maps of all binary problems in every form that suits them."""
+    from ..inspection import meaning_of_sign
+    from ..plots import save_map
+
+    (affine, background), (what, chain, axes) = space, about
+    signs = [meaning_of_sign(name) for name in chain.problem_names]
+    titles = [f"{what}, {name}" for name in chain.problem_names]
+    volume = affine is not None and maps.ndim == 4
+    endings = (".png", ".nii.gz" if volume else ".npy", *([".csv"] if maps[0].size <= _LONGEST_TABLE else []))
+    written = list[Path]()
+    for path in (stem.with_name(stem.name + ending) for ending in endings):
+        several = "files" if path.suffix == ".png" else "last"
+        shown = background.values if path.suffix == ".png" and background is not None else None
+        more = {"affine": affine, "background": shown, "title": titles, "mode_axes": axes, "signs": signs}
+        written += save_map(path, maps, several=several, **more)
+    written += _field_pictures(stem, maps, axes, titles)
+    if what == "pattern":
+        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, affine if volume else None, chain))
+    return written
+
+
+def _field_pictures(stem: Path, maps: Any, axes: Any, titles: list[str]) -> list[Path]:
+    """Write what the field of the samples is used to: topographies, butterfly plots, spectra."""
+    from base64 import b64decode
+
+    from ..io import replacing
+    from ..report import field_pictures
+
+    drawn = [picture for one, title in zip(maps, titles, strict=True) for picture in field_pictures(one, axes, title)]
+    paths = [stem.with_name(f"{stem.name}-field-{number + 1}.svg") for number in range(len(drawn))]
+    for path, picture in zip(paths, drawn, strict=True):
+        with replacing(path) as temporary:
+            temporary.write_bytes(b64decode(picture.source.partition("base64,")[2]))
+    return paths
+
+
+def _clusters(path: Path, maps: Any, affine: Any, chain: ModelChain) -> Path:
+    """Write the clusters of the maps of all binary problems as one table."""
+    import csv
+
+    from ..inspection import cluster_table
+    from ..io import neutral, replacing
+
+    names = chain.problem_names
+    tables = [cluster_table(one, affine) for one in maps]
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["positive for", *tables[0].columns])
+        rows.writerows([neutral(name), *row] for name, table in zip(names, tables, strict=True) for row in table.rows())
+    return path

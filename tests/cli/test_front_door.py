@@ -1,0 +1,227 @@
+"""Tests of what a newcomer meets first: help in groups, and `fit` with nothing but DATA."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import click
+import numpy as np
+import pytest
+from conftest import fewer_models, low_rank_classes, run
+from scipy.stats import binomtest
+from sklearn.pipeline import make_pipeline
+
+from tensormargin import (
+    Covariances,
+    TensorMarginClassifier,
+    activation_pattern,
+    cluster_table,
+    load_model,
+    load_samples,
+    save_model,
+    weight_maps,
+)
+from tensormargin.cli import main
+from tensormargin.cli._options import GROUPS, Grouped
+from tensormargin.cli._outputs import beside
+
+PLAIN = ("--decomposition", "cp", "--folds", "2", "--outer-folds", "0", "--no-report")
+LARGE = [name for name, command in main.commands.items() if isinstance(command, Grouped)]
+
+
+@pytest.fixture
+def study(tmp_path):
+    X, signs = low_rank_classes(0, 24, (3, 4), 4.0)
+    np.savez(tmp_path / "study.npz", X=X, y=np.where(signs > 0, "yes", "no"))
+    return tmp_path / "study.npz"
+
+
+class TestHelp:
+    def test_the_large_commands_have_groups(self):
+        assert {"fit", "compare", "predict", "report"} <= set(LARGE)
+
+    @pytest.mark.parametrize("name", LARGE)
+    def test_every_option_is_in_one_group(self, name):
+        grouped = [option for names in GROUPS.values() for option in names]
+        assert len(grouped) == len(set(grouped))
+        own = {one.name for one in main.commands[name].params if isinstance(one, click.Option)} - {"help_all"}
+        assert own <= set(grouped)
+        assert set(main.commands[name].most) <= own
+
+    @pytest.mark.parametrize("name", LARGE)
+    def test_all_options_are_shown_once_on_demand_and_few_before(self, name):
+        few, everything = run(name, "--help").stdout, run(name, "--help-all").stdout.partition("\nData:")[2]
+        flags = [one.opts[-1] for one in main.commands[name].params if isinstance(one, click.Option)]
+        for flag in flags:
+            assert len(re.findall(rf"^  (-\w, )?{flag}(?![\w-])", everything, re.MULTILINE)) == 1, flag
+        listed = few.partition("Options that most need")[2]
+        shown = [flag for flag in flags if re.search(rf"^  (-\w, )?{flag}(?![\w-])", listed, re.MULTILINE)]
+        assert 3 <= len(shown) <= 14
+        left = len(flags) + 1 - len(shown) - ("-h, --help" in few)
+        assert f"{left} more options, in groups: tensormargin {name} --help-all" in " ".join(few.split())
+        assert few.index("Examples:") < few.index("Options that most need")
+
+    def test_the_list_of_commands_has_whole_summaries_and_no_commands_of_authors(self):
+        text = run("--help").stdout
+        assert "..." not in text.partition("Commands:")[2]
+        assert "reproduce" not in text
+        assert run("reproduce", "--help").returncode == 0
+
+
+class TestFitWithoutOptions:
+    def test_everything_is_chosen_and_written_beside_the_data(self, study):
+        with fewer_models("auto_model", lams=(1,), mus=(1,)):
+            done = run("fit", study, "--folds", 2, "--outer-folds", 2)
+        assert done.returncode == 0, done.stderr
+        assert {path.name for path in study.parent.iterdir()} == {"study.npz", "study.skops", "study.html"}
+        loaded = load_model(study.parent / "study.skops")
+        assert loaded.facts["about"]["plan"]["auto"] is True
+        assert len(loaded.facts["about"]["search"]["tried"]["preparation"]) > 1
+
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [("a.npz", "a"), ("a.nii.gz", "a"), ("a.b.npz", "a.b"), ("digits", "digits"), ("x/a.mat", "x/a")],
+    )
+    def test_names_of_models(self, name, expected, tmp_path):
+        assert beside(tmp_path / name) == tmp_path / f"{expected}.skops"
+
+    def test_names_of_models_of_folders(self, tmp_path, monkeypatch):
+        for folder, name in (("sub.01", "sub.01.skops"), ("big.zarr", "big.skops")):
+            (tmp_path / folder).mkdir()
+            assert beside(tmp_path / folder) == tmp_path / name
+
+    def test_a_method_of_the_paper(self, study):
+        for name, mus in (("stm", {(0.0, 0.0)}), ("SPMD-LRT", {(1.0, 1.0), (10.0, 10.0), (10.0, 0.0)})):
+            out = study.parent / f"{name}.skops"
+            done = run("fit", study, "--method", name, "-o", out, "--folds", 2, "--outer-folds", 0, "--no-report")
+            assert done.returncode == 0, done.stderr
+            search = load_model(out).model
+            tried = search.cv_results_["params"]
+            assert {(one["decomposition"], one["rank"]) for one in tried} == {("cp", 1)}
+            assert {(one["mu1"], one["mu2"]) for one in tried} == mus
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--auto", "--rank", "2"), "--auto chooses everything, and --rank fixes it"),
+            (("--auto", "--method", "SVM"), "--auto chooses everything, and --method fixes it"),
+            (("--method", "SVM", "--decomposition", "cp"), "--method has a decomposition of its own"),
+            (("--method", "SWM"), "unknown method 'SWM'; the methods are SVM, LMDM, STM"),
+            (("--rank", "2", "--kind", "eeg"), "leave them out, or --method, --decomposition and --rank"),
+        ],
+    )
+    def test_contradictions(self, options, message, study):
+        done = run("fit", study, *options)
+        assert done.returncode == 2
+        assert message in " ".join(done.stderr.split())
+        assert [path.name for path in study.parent.iterdir()] == ["study.npz"]
+
+
+class TestMaps:
+    """The files of `maps` are what `save_map` and the report make of the same model."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("maps")
+        X, signs = low_rank_classes(0, 24, (6, 20), 4.0)
+        np.savez(folder / "eeg.npz", X=X, y=np.where(signs > 0, "yes", "no"))
+        modes = ("--modes", "channel=Fz|Cz|Pz|Oz|C3|C4,time[ms]=0:10")
+        assert run("fit", folder / "eeg.npz", *modes, *PLAIN).returncode == 0
+        return folder
+
+    def test_patterns_weights_clusters_and_topographies(self, folder):
+        done = run("maps", folder / "eeg.skops")
+        assert done.returncode == 0, done.stderr
+        names = {path.name for path in (folder / "eeg-maps").iterdir()}
+        endings = (".png", ".npy", ".csv", "-field-1.svg", "-field-2.svg", "-field-3.svg")
+        assert names == {f"{what}{end}" for what in ("pattern", "weight") for end in endings} | {"pattern-clusters.csv"}
+        loaded = load_model(folder / "eeg.skops")
+        np.testing.assert_allclose(np.load(folder / "eeg-maps" / "weight.npy").squeeze(), weight_maps(loaded.model)[0])
+        np.testing.assert_allclose(np.load(folder / "eeg-maps" / "pattern.npy").squeeze(), loaded.patterns[0])
+        heads, *rows = csv.reader((folder / "eeg-maps" / "pattern-clusters.csv").read_text().splitlines())
+        assert heads == ["positive for", "peak", "index", "entries"]
+        assert len(rows) == len(cluster_table(loaded.patterns[0]))
+
+    def test_patterns_of_other_samples(self, folder):
+        stored = np.load(folder / "eeg.npz")
+        np.savez(folder / "half.npz", X=stored["X"][::2], y=stored["y"][::2])
+        done = run("maps", folder / "eeg.skops", folder / "half.npz", "-o", folder / "half", "--json")
+        assert len(json.loads(done.stdout)["written"]) == 13
+        expected = activation_pattern(load_model(folder / "eeg.skops").model, stored["X"][::2], stored["y"][::2])
+        np.testing.assert_allclose(np.load(folder / "half" / "pattern.npy").squeeze(), expected[0])
+
+    def test_volumes_over_their_background(self, tmp_path):
+        nibabel = pytest.importorskip("nibabel", reason="needs nibabel: pip install 'tensormargin[neuro]'")
+        X, signs = low_rank_classes(0, 20, (6, 5, 4), 4.0)
+        affine = np.diag([3.0, 3.0, 3.0, 1.0])
+        nibabel.save(nibabel.Nifti1Image(np.moveaxis(X, 0, -1), affine), tmp_path / "scans.nii.gz")
+        nibabel.save(nibabel.Nifti1Image(np.abs(X[0]), affine), tmp_path / "head.nii.gz")
+        (tmp_path / "labels.csv").write_text("label\n" + "".join(f"{'ab'[int(one > 0)]}\n" for one in signs))
+        labels = ("--labels-from", tmp_path / "labels.csv")
+        assert run("fit", tmp_path / "scans.nii.gz", *labels, *PLAIN).returncode == 0
+        done = run("maps", tmp_path / "scans.skops", "--background", tmp_path / "head.nii.gz")
+        assert done.returncode == 0, done.stderr
+        image = nibabel.load(tmp_path / "scans-maps" / "pattern.nii.gz")
+        np.testing.assert_allclose(image.affine, affine)
+        assert "x mm" in (tmp_path / "scans-maps" / "pattern-clusters.csv").read_text().splitlines()[0]
+
+    def test_models_without_maps_and_files_of_others(self, folder):
+        samples = load_samples(folder / "eeg.npz")
+        model = make_pipeline(Covariances(), TensorMarginClassifier("full")).fit(samples.data, samples.target)
+        save_model(folder / "not.skops", model)
+        done = run("maps", folder / "not.skops")
+        assert done.returncode == 2
+        assert "--linear" in done.stderr
+        assert not (folder / "not-maps").exists()
+        (folder / "own").mkdir()
+        (folder / "own" / "weight.png").write_bytes(b"mine")
+        assert "give another name, or --overwrite" in " ".join(
+            run("maps", folder / "eeg.skops", "-o", folder / "own").stderr.split()
+        )
+
+
+class TestTwoModels:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("two")
+        X, signs = low_rank_classes(0, 80, (5, 6), 2.0)
+        y = np.where(signs > 0, "yes", "no")
+        np.savez(folder / "new.npz", X=X[40:], y=y[40:])
+        for name, rank, some in (("old", "1", slice(0, 20)), ("new", "2", slice(0, 40))):
+            np.savez(folder / f"{name}-fit.npz", X=X[some], y=y[some])
+            done = run("fit", folder / f"{name}-fit.npz", "-o", folder / f"{name}.skops", *PLAIN, "--rank", rank)
+            assert done.returncode == 0, done.stderr
+        return folder
+
+    def test_their_difference_is_that_of_mcnemar(self, folder):
+        data = np.load(folder / "new.npz")
+        right = [load_model(folder / f"{name}.skops").model.predict(data["X"]) == data["y"] for name in ("old", "new")]
+        only = [int((right[k] & ~right[1 - k]).sum()) for k in (0, 1)]
+        done = run("compare", folder / "old.skops", folder / "new.skops", folder / "new.npz", "--json")
+        found = json.loads(done.stdout)
+        assert [one["score"] for one in found["models"]] == pytest.approx([one.mean() for one in right])
+        assert found["difference"]["difference"] == pytest.approx((only[1] - only[0]) / 40)
+        assert found["difference"]["p_value"] == pytest.approx(binomtest(only[0], sum(only)).pvalue)
+        told = run("compare", folder / "old.skops", folder / "new.skops", folder / "new.npz").stdout
+        assert "new.skops: " in told
+        assert "paired by sample)" in told
+
+    def test_samples_of_a_fit_do_not_count(self, folder):
+        data = [np.load(folder / f"{name}.npz") for name in ("new-fit", "new")]
+        np.savez(folder / "all.npz", **{name: np.concatenate([one[name] for one in data]) for name in ("X", "y")})
+        done = run("compare", folder / "old.skops", folder / "new.skops", folder / "all.npz")
+        assert "Left out, since a model was fitted to them: 40 samples" in done.stdout
+        done = run("compare", folder / "old.skops", folder / "new.skops", folder / "new-fit.npz")
+        assert "says nothing about new ones; give new samples" in " ".join(done.stderr.split())
+
+    @pytest.mark.parametrize(
+        "names", [("old.skops",), ("old.skops", "new.skops"), ("new.npz", "old.skops", "new.skops")]
+    )
+    def test_two_models_and_samples_are_needed(self, names, folder):
+        done = run("compare", *(folder / name for name in names))
+        assert done.returncode == 2
+        assert "tensormargin compare OLD.skops NEW.skops DATA; got" in " ".join(done.stderr.split())
