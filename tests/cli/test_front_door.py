@@ -225,3 +225,41 @@ class TestTwoModels:
         done = run("compare", *(folder / name for name in names))
         assert done.returncode == 2
         assert "tensormargin compare OLD.skops NEW.skops DATA; got" in " ".join(done.stderr.split())
+
+
+class TestClasses:
+    @pytest.fixture
+    def three(self, tmp_path):
+        X, _ = low_rank_classes(0, 26, (3, 4), 1.0)
+        np.savez(tmp_path / "three.npz", X=X, y=np.array(list("ab" * 12 + "cc")), groups=np.arange(26) // 2)
+        return tmp_path / "three.npz"
+
+    @pytest.mark.parametrize(
+        ("options", "note"),
+        [
+            (("--only-classes", "a,b"), "Note: 2 samples of other classes left out (c)"),
+            (("--exclude-classes", "c"), "Note: 2 samples of other classes left out (c)"),
+            (("--drop-rare", "2"), "Note: 2 samples of other classes left out (c, c for having fewer than 2 groups)"),
+        ],
+    )
+    def test_are_left_out(self, options, note, three):
+        done = run("fit", three, *options, *PLAIN)
+        assert note in done.stderr
+        assert "24 samples of 3 x 4, 2 classes" in done.stderr
+        assert load_model(three.with_suffix(".skops")).facts["classes"] == ["a", "b"]
+
+    def test_rare_ones_are_named(self, three):
+        done = run("fit", three, "--no-groups", *PLAIN, "--folds", "3")
+        assert "Note: classes with fewer than 3 samples: c (2); --drop-rare leaves them out" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--only-classes", "a,x"), "--only-classes names x, and the classes are a, b, c"),
+            (("--exclude-classes", "a,b"), "a classifier needs two classes, and c is left"),
+        ],
+    )
+    def test_refusals(self, options, message, three):
+        done = run("compare", three, "--no-groups", *options)
+        assert done.returncode == 2
+        assert message in " ".join(done.stderr.split())

@@ -316,7 +316,7 @@ def test_patches_says_what_is_wrong(tmp_path):
         ((*both, "-o", tmp_path / "a.csv"), "samples are written as"),
         ((*both, "-o", tmp_path / "cube.npy"), "samples are written as"),
         ((*both, "-o", out, "--classes", "1,9"), "classes must be labels of the scene"),
-        ((*both, "-o", out, "--classes", "corn"), "--classes must be numbers"),
+        ((*both, "-o", out, "--classes", "corn"), "--only-classes must be numbers"),
         (("patches", tmp_path / "cube.npy", "-o", out), "has no ground truth"),
         (("patches", tmp_path / "nothing.hdr", "-o", out), "no such file"),
     ):

@@ -17,12 +17,12 @@ from tensormargin.io import leakage_warnings
 from tensormargin.transformers import describe_step
 
 OBJECTS = re.compile(r"\b(?!Cov|Var)[A-Z]\w*[a-z]\w*\(|\barray\(|<[^<>]*\bobject\b|\bnp\.\w+\(|\bPipeline\b|\bdtype\b")
-QUICK = ("--decomposition", "tucker", "--folds", "2", "--outer-folds", "2")
+QUICK = ("--folds", "2", "--outer-folds", "2")
 KINDS = {
-    "mask": ["--mask", "{folder}/brain.nii.gz", "--crop", "bright", "--scale", "mode 1"],
+    "mask": ["--decomposition", "tucker", "--mask", "{folder}/brain.nii.gz", "--crop", "bright", "--scale", "mode 1"],
     "auto": ["--auto", "--mask", "{folder}/brain.nii.gz"],
     "series": ["--auto", "--kind", "plain", "--confounds", "age,site", "--missing", "mean"],
-    "views": ["--samples", "eeg,fmri", "--scale", "entry", "--without-views"],
+    "views": ["--decomposition", "tucker", "--samples", "eeg,fmri", "--scale", "entry", "--without-views"],
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime import counted
+from ..runtime import counted, listed
 from ._options import MISSING, names
 from ._outputs import blaming, warn
 
@@ -72,6 +72,24 @@ def load(
             options |= {"ragged": ragged, "missing": "entries" if missing else False}
             found = load_samples(paths[0] if len(paths) == 1 else paths, **options)
     for note in found.notes:
+        click.echo(f"Note: {note}", err=True)
+    return found
+
+
+def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> SampleSet:
+    """Return the samples of the classes that the options name; notes name what is left out, and rare classes."""
+    import numpy as np
+
+    only, exclude = (names(classes[option] or "") for option in ("only_classes", "exclude_classes"))
+    found = samples.of_classes(only, exclude, classes["drop_rare"] or 1, options=True)
+    notes = [*found.notes[len(samples.notes) :]]
+    labels, counts = np.unique(found.labels, return_counts=True)
+    rare = [
+        f"{label} ({count})" for label, count in zip(labels.tolist(), counts.tolist(), strict=True) if count < folds
+    ]
+    if rare:
+        notes.append(f"classes with fewer than {folds} samples: {listed(rare, most=8)}; --drop-rare leaves them out")
+    for note in notes:
         click.echo(f"Note: {note}", err=True)
     return found
 

@@ -267,6 +267,13 @@ loading = _gathered(
     click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
 )
 
+of_classes = _gathered(
+    "classes",
+    click.option("--only-classes", metavar="CLASSES", help="Comma-separated classes to keep; all by default."),
+    click.option("--exclude-classes", metavar="CLASSES", help="Comma-separated classes to leave out."),
+    number("--drop-rare", 2, "Leave out classes with fewer samples (or groups, if there are any).", metavar="N"),
+)
+
 MISSING: dict[str, dict[str, Any]] = {
     "mask": {"mask": True},
     "mean": {"method": "mean"},

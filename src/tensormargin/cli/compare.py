@@ -11,7 +11,16 @@ import click
 
 from ..runtime import counted
 from . import _options as options
-from ._data import check_data, describe_samples, leakage_printed, load, mask_files, one_tensor_only, recipe_of
+from ._data import (
+    check_data,
+    describe_samples,
+    leakage_printed,
+    load,
+    mask_files,
+    of_classes,
+    one_tensor_only,
+    recipe_of,
+)
 from ._options import FORMATS, names
 from ._outputs import check_ending, check_outputs, display_of, print_json, refusals
 from ._running import fits_on, processes, progress_bar, unfinished
@@ -63,6 +72,7 @@ _DEFAULT = (Path("basic-motions"),)
 @options.number("--folds", 2, "Cross-validation folds used to choose lambda.", default=3)
 @options.loading
 @options.preparing
+@options.of_classes
 @options.seed
 @options.jobs
 @options.scheduler
@@ -112,6 +122,7 @@ def compare_command(given: Any) -> None:
             )
             _check_missing(recipe, settings.methods, METHODS)
             samples = load(data, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
+            samples = of_classes(samples, given.classes, given.folds)
             recipe = recipe.numbered(samples.axes, samples.sample_shape, samples.affine)
             settings = replace(settings, preparation=recipe.inner())
             recipe.check_masks(samples.sample_shape, samples.affine)

@@ -10,7 +10,17 @@ import click
 
 from ..runtime import Deadline, counted
 from . import _options as options
-from ._data import check_data, describe_samples, leakage_printed, load, mask_files, n_views, recipe_of, view_files
+from ._data import (
+    check_data,
+    describe_samples,
+    leakage_printed,
+    load,
+    mask_files,
+    n_views,
+    of_classes,
+    recipe_of,
+    view_files,
+)
 from ._options import FORMATS
 from ._outputs import (
     beside,
@@ -119,6 +129,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option("--without-views", is_flag=True, help="Repeat the evaluation without each of several views.")
 @options.loading
 @options.preparing
+@options.of_classes
 @options.maps
 @options.display
 @click.option("--report", type=options.FILE, help="HTML report. [default: OUT.html]")
@@ -160,6 +171,7 @@ def fit_command(given: Any) -> None:
         samples = load(
             given.data, given.loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing
         )
+        samples = of_classes(samples, given.classes, given.folds)
         plan, guess = with_kind(samples, plan)
         maps = map_files(samples, given.weight_map, given.pattern_map)
         display = None if given.no_report else display_of(samples, {}, given.background, given.radiological)

@@ -40,7 +40,14 @@ Examples:
 @click.option("-o", "--out", type=options.PATH, required=True, help="File of samples: .npz, .h5 or .zarr.")
 @options.number("--size", 1, "Patch side length in pixels (odd).", default=5)
 @options.number("--per-class", 1, "Draw N pixels of each class; all by default.", metavar="N")
-@click.option("--classes", metavar="CLASSES", help="Comma-separated classes to keep, names or numbers; all by default.")
+@click.option(
+    "--only-classes",
+    "--classes",
+    "classes",
+    metavar="CLASSES",
+    help="Comma-separated classes to keep, as names or numbers.",
+)
+@click.option("--exclude-classes", metavar="CLASSES", help="Comma-separated classes to leave out, likewise.")
 @options.number("--blocks", 1, "Side of the squares of the scene that are kept together, in pixels.", default=8)
 @options.scene
 @options.scene_limits
@@ -56,6 +63,8 @@ def patches_command(given: Any) -> None:
     """
     scene, truth, out, size = given.cube_file, given.truth, given.out, given.size
     with refusals(ValueError), progress_bar() as show:
+        import numpy as np
+
         from ..io import check_ending as check_container
         from ..io import load_scene
         from ..transformers import Patches
@@ -72,7 +81,11 @@ def patches_command(given: Any) -> None:
             )
         patches = Patches(size, given.blocks)
         with blaming(truth or scene):
-            kept = _kept(found.truth, given.classes)
+            kept = _kept(found.truth, given.classes, "--only-classes")
+            left_out = _kept(found.truth, given.exclude_classes, "--exclude-classes")
+            if left_out is not None:
+                there = np.unique(found.truth[found.truth != found.background]).tolist() if kept is None else kept
+                kept = [one for one in there if one not in left_out]
             places = patches.places(found.data.shape, found.truth, kept, found.background, given.per_class, given.seed)
         _write(out, patches, found, places, show)
     pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
@@ -92,19 +105,19 @@ def patches_command(given: Any) -> None:
     if facts["classes_in_one_place"]:
         click.echo(
             f"Note: a class must lie in several places to be evaluated, and {', '.join(facts['classes_in_one_place'])} "
-            "does not; leave it out with --classes, or give smaller --blocks"
+            "does not; leave it out with --exclude-classes, or give smaller --blocks"
         )
 
 
-def _kept(truth: Array, classes: str | None) -> list[Any] | None:
-    """Return the classes to keep, as numbers unless the ground truth has names."""
+def _kept(truth: Array, classes: str | None, option: str) -> list[Any] | None:
+    """Return the classes that an option names, as numbers unless the ground truth has names."""
     if classes is None:
         return None
     try:
         return list(names(classes)) if truth.dtype.kind == "U" else [int(one) for one in names(classes)]
     except ValueError:
         raise ValueError(
-            f"--classes must be numbers in the ground truth, or names with --names; got {classes}"
+            f"{option} must be numbers in the ground truth, or names with --names; got {classes}"
         ) from None
 
 

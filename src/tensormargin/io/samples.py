@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..data import (
     shape_of,
     text_or_numbers,
 )
-from ..runtime import Array, counted
+from ..runtime import Array, counted, listed, rows_of
 from .tables import Coding
 
 IN_TIME = "around events"  # in the kind of samples that were cut from a recording, in the order of time
@@ -135,6 +135,59 @@ class SampleSet:
         if self.target is None:
             raise BadFileError(f"{self.source}: has no labels; {LABELS_FROM}")
         return self.target
+
+    def of_classes(
+        self, only: Sequence[str] = (), exclude: Sequence[str] = (), at_least: int = 1, options: bool = False
+    ) -> SampleSet:
+        """Return the samples of some classes, with a note on those that are left out.
+
+        Parameters
+        ----------
+        only, exclude : sequence of str
+            Classes to keep (all if there are none) and to leave out, by name or number.
+        at_least : int
+            Classes with fewer samples, or fewer groups if there are groups, are left out.
+        options : bool
+            Whether messages name the options of the commands.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tensormargin.io import SampleSet
+        >>> samples = SampleSet(np.zeros((5, 2, 2)), list("aabbc"), None, None, None, "noise", "plain", ())
+        >>> samples.of_classes(at_least=2)
+        SampleSet(4 samples of 2 x 2; a (2), b (2); from noise)
+        """
+        labels = self.labels
+        classes = {str(label): label for label in np.unique(labels).tolist()}
+        for name, given in (("only-classes" if options else "only", only), ("exclude" + "-classes" * options, exclude)):
+            unknown = [str(one) for one in given if str(one) not in classes]
+            if unknown:
+                asked = f"--{name}" if options else name
+                raise BadFileError(
+                    f"{self.source}: {asked} names {listed(unknown)}, and the classes are {listed(list(classes))}"
+                )
+        kept = [one for one in classes if (not only or one in map(str, only)) and one not in map(str, exclude)]
+        units = labels if self.groups is None else np.unique(np.rec.fromarrays([labels, self.groups])).f0
+        rare = [one for one in kept if np.sum(units == classes[one]) < at_least]
+        kept = [one for one in kept if one not in rare]
+        if len(kept) < 2:
+            raise BadFileError(f"{self.source}: a classifier needs two classes, and {listed(kept) or 'none'} is left")
+        if len(kept) == len(classes):
+            return self
+        rows = np.flatnonzero(np.isin(labels, [classes[one] for one in kept]))
+        left = listed([one for one in classes if one not in kept], most=8)
+        what = "samples" if self.groups is None else "groups"
+        few = f", {listed(rare, most=8)} for having fewer than {at_least} {what}" if rare else ""
+        note = f"{counted(len(labels) - len(rows), 'sample')} of other classes left out ({left}{few})"
+        return replace(self.taken(rows), notes=(*self.notes, note))
+
+    def taken(self, rows: Array) -> SampleSet:
+        """Return some of the samples, by number."""
+        own = {name: getattr(self, name) for name in ("target", "groups", "confounds", "files")}
+        some = {name: value[rows] for name, value in own.items() if value is not None}
+        names = None if self.names is None else [self.names[row] for row in rows]
+        return replace(self, data=rows_of(self.data, rows), names=names, **some)
 
     def _summary(self) -> dict[str, str]:
         """Return number and shape of the samples, axes, classes and groups in words."""
