@@ -160,11 +160,8 @@ def plot_spectra(
     >>> import numpy as np
     >>> from tensormargin import Axis
     >>> from tensormargin.plots import plot_spectra
-    >>> nm = np.linspace(400, 700, 31)
-    >>> peak = np.exp(-(((nm - 550) / 30) ** 2))
-    >>> axes = plot_spectra(
-    ...     {"mixed against pure": -peak}, Axis("wavelength", "nm", nm), means={"pure": 1 + peak, "mixed": 1 + 0 * peak}
-    ... )
+    >>> axis, peak = Axis("wavelength", "nm", np.linspace(400, 700, 31)), np.hanning(31)
+    >>> axes = plot_spectra({"mixed against pure": -peak}, axis, means={"pure": 1 + peak, "mixed": 1 + 0 * peak})
     >>> len(axes), axes[1].get_xlabel()
     (2, 'wavelength (nm)')
     """

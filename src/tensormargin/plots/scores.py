@@ -104,12 +104,9 @@ def plot_ranks(results: Mapping[str, Any], *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> from tensormargin import TensorMarginClassifierCV
-    >>> from tensormargin.datasets import make_low_rank_classes
-    >>> from tensormargin.plots import plot_ranks
-    >>> data = make_low_rank_classes(60, (6, 7, 5), random_state=0)
-    >>> search = TensorMarginClassifierCV(decompositions=("cp",), ranks=(1, 2, 3), lams=(1.0,), mus=(1.0,), cv=3)
-    >>> ax = plot_ranks(search.fit(data.data, data.target).cv_results_)
+    >>> from tensormargin.plots import plot_ranks  # usually of ``search.cv_results_``
+    >>> results = {"param_decomposition": ["cp", "cp"], "param_rank": [1, 2], "param_lam": [1.0, 1.0]}
+    >>> ax = plot_ranks(results | {"mean_test_score": [0.81, 0.87], "std_test_score": [0.02, 0.03]})
     >>> ax.get_xlabel()
     'rank'
     """
