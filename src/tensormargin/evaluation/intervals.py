@@ -148,13 +148,10 @@ def paired_difference(
 def inflation(share: float, tested_to_train: float) -> float:
     """Return the variance of a cross-validated score, divided by that of as many independent outcomes.
 
-    If two samples are in each other's training sets, the same inner product is part of both scores, so that both tend
-    to be right or wrong together. For a linear classifier whose scores are mostly noise, the correlations of a score
-    with all others add up to one and, with z the normal quantile of the share, those of an outcome to ``phi(z)^2 /
-    (share (1 - share))``: 0.64 for a share of 50 %, 0.54 for 75 %, 0.22 for 95 %. Where the signal prevails they add up
-    to less. The ratio of sizes is that of Nadeau and Bengio (2003), whose correction has one in place of these sums; it
-    leaves room for the choices of a search, and for training sets that happen to be good or bad: the number of held-out
-    samples per sample of a training set, 1.25 for five folds, 0 for one given model.
+    Samples in each other's training sets tend to be right or wrong together: with z the normal quantile of the share,
+    the correlations of an outcome with all others add up to at most ``phi(z)^2 / (share (1 - share))`` (derived in
+    docs/method.md). The ratio of sizes is that of Nadeau and Bengio (2003), whose correction has one in place of these
+    sums: held-out samples per sample of a training set, 1.25 for five folds, 0 for one given model.
     """
     density = exp(-(float(ndtri(share)) ** 2) / 2) / sqrt(2 * pi)
     return 1.0 + tested_to_train * density**2 / (share * (1 - share))

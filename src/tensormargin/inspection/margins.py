@@ -73,19 +73,8 @@ class MarginReport:
     -----
     Theorem 1 assumes a class ``||W|| <= B`` that is fixed before the samples are seen; the norm of a fitted weight is
     not. So the theorem is applied to all classes ``||W|| <= B_j, |b| <= C_k`` of a grid at once, ``B_j = 2^j rho`` and
-    ``C_k = 2^k rho`` for all integers j and k, each with failure probability ``delta_jk = delta s(j) s(k)``, where
-
-        s(j) = 1 / (2 i (i + 1)),    i = j for j >= 1 and 1 - j for j <= 0.
-
-    Since ``1 / (i (i + 1)) = 1 / i - 1 / (i + 1)``, the s(j) sum to 1, and the bounds of all classes hold together with
-    probability ``1 - delta``. The report gives the smallest bound among the classes that contain the fit. Compared with
-    using ``||W||`` and ``|b|`` directly, the grid at most doubles the second term, and the logarithm grows by a
-    multiple of ``log log``.
-
-    The sample norms need not be bounded in advance. The theorem holds with the empirical Rademacher complexity, which
-    for such a class, over random signs e_i, is
-    ``E sup sum_i e_i (<W, Z_i> + b) / N <= (B sqrt(sum ||Z_i||^2) + C sqrt(N)) / N <= (B R + C) / sqrt(N)`` with R the
-    largest norm of the given samples.
+    ``C_k = 2^k rho`` for all integers j and k, each with a share ``delta_jk`` of delta, and the report gives the
+    smallest bound among the classes that contain the fit. docs/method.md has the shares and the proof.
 
     The bound assumes that the samples are independent (not several from one subject), and that rho and the preparation
     in a Pipeline (or the scale of several views) were chosen without looking at them. With several binary problems,
@@ -236,7 +225,7 @@ def _smallest_excess(norms: _Norms, n_samples: int, rho: float, delta: float) ->
 
 
 def _grid(norm: float, rho: float) -> tuple[FloatArray, FloatArray]:
-    """Return the grid values ``2^j rho >= norm`` that can give the smallest bound, and their shares s(j).
+    """Return the grid values ``2^j rho >= norm`` that can give the smallest bound, and their shares s(j) of delta.
 
     From j = 0 on, larger values only increase the bound, since s(j) decreases.
     """

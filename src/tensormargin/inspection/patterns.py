@@ -20,18 +20,15 @@ _ROUNDING = 8  # units in the last place by which equal scores may differ
 def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Any:
     """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
-    A weight is a filter: it extracts the class from the data but does not show where the class is encoded. A large
-    entry may only cancel noise shared with another entry, and its sign and size then follow from the noise. So a weight
-    must not be read as a map of the signal. The pattern can be: under the linear model ``z = a s + noise``, with noise
-    uncorrelated with the score s, it is::
+    A weight is a filter: it extracts the class from the data but does not show where the class is encoded, since a
+    large entry may only cancel noise shared with another entry. So a weight must not be read as a map of the signal.
+    The pattern can be: under the linear model ``z = a s + noise``, with noise uncorrelated with the score s, it is::
 
         a = Cov(z, s) / Var(s),    s = <W, z> + b,
 
     the change of each entry per unit of the score. Up to chance, it is zero in entries unrelated to the score, whatever
-    their weight.
-
-    The covariance matrix of the entries is never formed: ``Cov(z, s)`` is a sum of samples weighted by their centred
-    scores, computed over chunks of X in float64.
+    their weight. ``Cov(z, s)``, a sum of samples weighted by their centred scores, is computed over chunks of X in
+    float64.
 
     Parameters
     ----------

@@ -237,7 +237,8 @@ def draw(one: TableResults, folder: Path) -> list[tuple[str, str]]:
     for kind, (_, figure) in figures.items():
         with replacing(folder / f"{one.name}-{kind}.png") as temporary:
             figure.set_dpi(130)
-            FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})  # savefig lays it out twice
+            canvas: Any = FigureCanvasAgg(figure)
+            canvas.print_png(temporary, metadata={"Software": None})  # savefig lays it out twice
     return [(caption, f"{folder.name}/{one.name}-{kind}.png") for kind, (caption, _) in figures.items()]
 
 
@@ -245,20 +246,19 @@ def accuracy_against_size(one: TableResults) -> Any:
     """Return a figure of accuracy against training size: the paper's, and ours on the same scale and enlarged."""
     figure = _figure(12.6, 4.2)
     paper, same_scale, enlarged = figure.subplots(1, 3)
-    for method in _present(one):
-        cells, style = _cells_of(one, method), _line_style(method)
+    for method, cells in _cells_of(one).items():
+        style = _line_style(method)
         known = [cell for cell in cells if not np.isnan(cell.paper)]
         paper.plot([c.size for c in known], [c.paper for c in known], label=method, **style)
         spread = [0 if np.isnan(cell.sd) else cell.sd for cell in cells]
         for axes in (same_scale, enlarged):
             axes.errorbar([c.size for c in cells], [c.accuracy for c in cells], spread, capsize=2, **style)
-    lowest = min(paper.get_ylim()[0], same_scale.get_ylim()[0])
-    highest = max(paper.get_ylim()[1], same_scale.get_ylim()[1])
+    lows, highs = zip(paper.get_ylim(), same_scale.get_ylim(), strict=True)
     titles = ("as the paper reports", "measured here, all methods tuned the same way", "the same, enlarged")
     for axes, title in zip((paper, same_scale, enlarged), titles, strict=True):
         _against_size(axes, one, title)
     for axes in (paper, same_scale):
-        axes.set_ylim(lowest, highest)
+        axes.set_ylim(min(lows), max(highs))
     paper.set_ylabel("mean accuracy of the pairs, %")
     figure.legend(loc="outside right center", frameon=False)
     return figure
@@ -268,18 +268,18 @@ def time_against_size(one: TableResults) -> Any:
     """Return a figure of median fit time against training size, on logarithmic axes."""
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
-    for method in _present(one):
-        cells = _cells_of(one, method)
+    for method, cells in _cells_of(one).items():
         axes.plot([c.size for c in cells], [c.fit_seconds for c in cells], label=method, **_line_style(method))
-    axes.set_yscale("log")
+    axes.set(yscale="log", ylabel="seconds of one fit (median)")
     _against_size(axes, one, "one pair, one core")
-    axes.set_ylabel("seconds of one fit (median)")
     figure.legend(loc="outside right center", frameon=False)
     return figure
 
 
-def _cells_of(one: TableResults, method: str) -> list[CellSummary]:
-    return [cell for column in one.columns if (cell := one.cell(column, method)) is not None]
+def _cells_of(one: TableResults) -> dict[str, list[CellSummary]]:
+    """Return the cells of each method that was measured, in the order of the columns."""
+    cells = {name: [cell for at in one.columns if (cell := one.cell(at, name)) is not None] for name in METHODS}
+    return {name: own for name, own in cells.items() if own}
 
 
 def _line_style(method: str) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def accuracies(one: TableResults) -> Any:
     tall = int(np.ceil(len(columns) / wide))
     figure = _figure(1.2 + 3.4 * wide, 0.5 + 2.6 * tall)
     grid = figure.subplots(tall, wide, squeeze=False, sharey=True)
-    methods = _present(one)
+    methods = list(_cells_of(one))
     for axes, column in zip(grid.ravel(), columns, strict=False):
         for position, method in enumerate(methods):
             cell = one.cell(column, method)
@@ -321,18 +321,12 @@ def accuracies(one: TableResults) -> Any:
 
 def _against_size(axes: Any, one: TableResults, title: str) -> None:
     sizes = [size for _, size in one.columns]
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel="training images")
     axes.set_xticks(sizes, [f"{size // 1000}k" if size >= 1000 else str(size) for size in sizes])
     axes.minorticks_off()
-    axes.set_xlabel("training images")
     axes.set_title(title, fontsize=10)
     axes.grid(color="#e6e6e6")
     axes.set_axisbelow(True)
-
-
-def _present(one: TableResults) -> list[str]:
-    held = {cell.method for cell in one.cells}
-    return [method for method in METHODS if method in held]
 
 
 def _figure(width: float, height: float) -> Any:

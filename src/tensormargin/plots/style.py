@@ -67,8 +67,9 @@ def save_png(path: Path, drawn: Array, about: dict[str, str]) -> None:
 
     figure = drawn[0].figure
     figure.set_dpi(150)
+    canvas: Any = FigureCanvasAgg(figure)
     try:  # savefig would compute the layout twice, which takes as long as drawing
-        FigureCanvasAgg(figure).print_png(path, metadata=about | {"Software": MARK.decode()})
+        canvas.print_png(path, metadata=about | {"Software": MARK.decode()})
     finally:
         plt.close(figure)
 
