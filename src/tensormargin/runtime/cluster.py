@@ -14,8 +14,7 @@ from joblib import parallel_config
 from joblib.parallel import get_active_backend
 
 from .array_api import Array
-from .dask_waits import LostWorkersError as LostWorkersError
-from .dask_waits import restarts_awaited
+from .dask_waits import LostWorkersError, restarts_awaited
 from .words import listed
 
 if TYPE_CHECKING:
