@@ -31,7 +31,18 @@ from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.io import BadFileError, archive, load_model, models, save_model
 from tensormargin.io.archive import OtherTypeError, present_bytes, read_archive, write_archive
 from tensormargin.io.checksums import seal
-from tensormargin.transformers import AnovaMask, Connectome, Crop, EqualLength, Mask, Resize, Tensorize, TensorScaler
+from tensormargin.transformers import (
+    AnovaMask,
+    Connectome,
+    Crop,
+    Detrend,
+    EqualLength,
+    Mask,
+    Resize,
+    Spectra,
+    Tensorize,
+    TensorScaler,
+)
 
 pytestmark = pytest.mark.usefixtures("like_skops", "blank_figures")
 
@@ -163,7 +174,8 @@ def test_classes_are_found_where_earlier_files_have_them(place, samples, tmp_pat
     X, y = samples
     matrices = X.reshape(40, -1)[:, :16].reshape(40, 4, 4)
     matrices = np.tanh(matrices + matrices.transpose(0, 2, 1))
-    model = make_pipeline(EqualLength(4), AnovaMask(1.0), Connectome(fisher=False), clone(CP)).fit(matrices, y)
+    steps = EqualLength(4), AnovaMask(1.0), Connectome(fisher=False), Detrend(0, mode=0), Spectra("snv")
+    model = make_pipeline(*steps, clone(CP)).fit(matrices, y)
     write_archive(tmp_path / "new", model)
     before = {f"tensormargin.transformers.{new}": f"{place}.{old}" for old, new in archive._LEFT.items()}
     with zipfile.ZipFile(tmp_path / "new") as new, zipfile.ZipFile(tmp_path / "old", "w") as old:
