@@ -46,6 +46,7 @@ def load(
     Samples for a fitted model are made ``like`` those that it was fitted to. Notes are printed on standard error.
     """
     paths = (path,) if isinstance(path, Path) else tuple(path)
+    paths, loading = _with_tables(paths, loading)
     if len(paths) == 1 and not paths[0].exists():
         return _of_catalogue(paths[0], loading)
     from ..data import LeakageWarning
@@ -74,6 +75,15 @@ def load(
     for note in found.notes:
         click.echo(f"Note: {note}", err=True)
     return found
+
+
+def _with_tables(paths: tuple[Path, ...], loading: dict[str, Any]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+    """Return DATA without tables of events: --events run-1.tsv run-2.tsv has the first one as its value only."""
+    events = loading.get("events")
+    tables = [one for one in paths if one.suffix.lower() in (".tsv", ".csv")]
+    if not tables or events is None or len(tables) == len(paths):
+        return paths, loading
+    return tuple(one for one in paths if one not in tables), {**loading, "events": [events, *map(str, tables)]}
 
 
 def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> SampleSet:

@@ -42,7 +42,7 @@ def load_bids(path: Path, request: Request) -> SampleSet:
         kept, target, notes = _labelled(path, names, request)
     whole = len(kept) == len(names)
     names = [names[row] for row in kept]
-    groups = None if select.groups is False else _groups_of(path, names, select.groups)
+    groups = None if select.groups is False else groups_by_name(path, names, select.groups)
     if runs is None:
         return stacked_samples(path, names, request, kind, notes, target=target, groups=groups)
     volumes, affine, more = runs
@@ -90,10 +90,9 @@ def is_bids(folder: Path) -> bool:
 def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[list[str], str]:
     """Return the files of one kind, whose names end as ``wanted`` ("T1w") or match it ("*_bold*"), and that kind."""
     kinds: dict[str, list[str]] = {}
-    for name in _walk(folder):  # a kind is a name without what differs between subjects, sessions and runs
+    for name in _walk(folder):
         base = re.sub(r"\.nii(\.gz)?$", "", name.rpartition("/")[2], flags=re.IGNORECASE)
-        kind = "_".join(part for part in base.split("_") if part.partition("-")[0] not in ENTITIES.values())
-        kinds.setdefault(kind, []).append(name)
+        kinds.setdefault(_kind_of(base), []).append(name)
     if wanted is None:
         chosen = list(kinds)
     elif "*" in wanted:
@@ -127,7 +126,42 @@ def _walk(folder: Path) -> list[str]:
     return found
 
 
-def _groups_of(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
+_RECORDED = re.compile(r"_(bold|eeg|meg|ieeg)\.(nii|nii\.gz|set|vhdr|edf|bdf|fif)$", re.IGNORECASE)
+
+
+def events_beside(path: Path) -> Path | None:
+    """Return the table of events of a BIDS recording (``..._bold.nii.gz``): ``..._events.tsv`` in the same folder."""
+    name, number = _RECORDED.subn("_events.tsv", path.name)
+    name = re.sub(r"_(space|desc|res|hemi|echo|rec|recording)-[A-Za-z0-9]+", "", name)
+    table = path.with_name(name)
+    return table if number and table.is_file() else None
+
+
+def runs_in(folder: Path, rules: FileRules) -> list[Path]:
+    """Return the recordings in a BIDS data set, or in a folder of it, that have a table of events each.
+
+    If some are of one kind and others of another (tasks, spaces), the folder is not taken for one set of runs.
+    """
+    found = sorted(
+        Path(place) / name
+        for place, folders, files in os.walk(folder)
+        if not set(Path(place).relative_to(folder).parts) & set(_NOT_DATA)
+        for name in files
+        if name.startswith("sub-") and events_beside(Path(place) / name) is not None
+    )
+    kinds = {_kind_of(path.name) for path in found}
+    for path in found:
+        check_text(path, path.name)
+        check_inside(path, folder.resolve(), rules, str(path))
+    return found if len(kinds) == 1 else []
+
+
+def _kind_of(name: str) -> str:
+    """Return a name without what differs between subjects, sessions and runs."""
+    return "_".join(part for part in name.split("_") if part.partition("-")[0] not in ENTITIES.values())
+
+
+def groups_by_name(folder: Path, names: Sequence[str], wanted: str | None) -> Array | None:
     """Return the ``wanted`` groups by file names: subjects by default, or runs if there is only one subject."""
     if wanted is not None and wanted not in UNITS:
         raise BadFileError(

@@ -11,22 +11,22 @@ from typing import Any, Literal
 import numpy as np
 
 from ..data import BadFileError, FileRules, LeakageWarning, axes_of, blocks_in_time, check_text, names_of, parsed_axes
-from ..runtime import Array, listed
+from ..runtime import Array, counted, listed
 from . import options
 from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays
-from .bids import confounds_of, is_bids, load_bids
+from .bids import confounds_of, events_beside, groups_by_name, is_bids, load_bids, runs_in
 from .checksums import check_sha256
 from .concatenate import FILE, files_in, joined, turned_like
 from .containers import colours_in, load_container
 from .events import parsed_events
 from .images import file_words, load_file_table, load_folder, load_one_file
-from .labels import Labels, confounds_in, groups_in_names, read_labels, rows_by_path, unused_groups
+from .labels import Labels, confounds_in, entity, groups_in_names, read_labels, rows_by_path, unused_groups
 from .lazy import check_dask
 from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
 from .recordings import is_recording, load_recording, recording_endings
 from .samples import IN_TIME, SampleSet
-from .tables import is_table, read_table
+from .tables import is_list, is_table, read_table
 from .volumes import load_volumes, nifti_shape
 
 _COLOURS = (
@@ -147,10 +147,11 @@ def load_samples(
         coordinates, as ``--modes`` takes it. By default what the file states (see `SampleSet.axes` and docs/guide.md).
     mode_values : mapping of str to array-like, or sequence of array-like or None, optional
         Coordinates of modes, one number or text per index, by name or one entry per mode.
-    events : str, Path or sequence of str, optional
+    events : str, Path or sequence of them, optional
         For continuous recordings, arrays of channels × times (with ``sfreq``) and 4-D NIfTI files (with ``tr``): a
         table with the columns onset and duration, in seconds, and trial_type or label; or the names of the recording's
-        own events, by default all of them. For epochs: the names of the events to take.
+        own events, by default all of them. For epochs: the names of the events to take. Several files have one table
+        each, in the same order; those of BIDS recordings (``..._events.tsv``) are found beside them.
     tmin, tmax : float, optional
         The part around each event, in seconds, or the part of epochs to keep. Without ``tmax`` it is as long as the
         event.
@@ -193,7 +194,7 @@ def load_samples(
     (4, 8, 8)
     """
     given = {name: value for name, value in locals().items() if name != "path"}  # the arguments, for each of several
-    several = _several_files(path, allow_external)
+    several = _several_files(path, given)
     if like is not None and groups is None and like.loading.get("groups") == FILE:
         given["groups"] = FILE
         several = several or [Path(str(path))]
@@ -208,37 +209,76 @@ def load_samples(
     return found
 
 
-def _several_files(path: Any, allow_external: bool) -> Sequence[str | Path] | None:
-    """Return several files with samples each: as given, or in a folder; None for everything else."""
+def _several_files(path: Any, given: Mapping[str, Any]) -> Sequence[str | Path] | None:
+    """Return several files with samples each: as given, in a folder, or runs with events; None for everything else."""
     if not isinstance(path, str | Path):
         return list(path)
     source = Path(path)
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
     if not source.is_dir() or container_kind(source) is not None:
-        return None
-    return files_in(source, FileRules(allow_external=allow_external)) or None
+        return [source] if _has_events(source, given) else None
+    rules = FileRules(allow_external=given["allow_external"])
+    runs = runs_in(source, rules) if given["labels"] is None and given["labels_from"] is None else []
+    return runs or files_in(source, rules) or None
+
+
+def _has_events(path: str | Path, given: Mapping[str, Any]) -> bool:
+    """Return whether a recording is cut around the events of a table beside it: nothing else gives labels."""
+    labelled = any(given[name] is not None for name in ("labels", "labels_from", "events"))
+    return not labelled and events_beside(Path(path)) is not None
 
 
 def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> SampleSet:
     """Return the samples of several files; arguments that can belong to one file only are refused."""
     if not paths:
         raise BadFileError("no file was given; give at least one")
-    by_file = given["groups"] == FILE
-    arguments = {**given, "groups": False if by_file else given["groups"]}
-    alone = len(paths) == 1 and not by_file
-    for name in () if alone else ("sha256", "labels_from", "events"):
-        if given[name] is not None and (name != "events" or isinstance(parsed_events(given[name]), Path)):
+    by_file, tables = given["groups"] == FILE, _tables_of(paths, given)
+    named = tables is not None and all(entity(Path(path).name, "subject") is not None for path in paths)
+    arguments = {**given, "groups": False if by_file or named else given["groups"]}
+    alone = len(paths) == 1 and not by_file and not named
+    for name in () if alone else ("sha256", "labels_from"):
+        if given[name] is not None:
             raise BadFileError(
                 f"{paths[0]} and {len(paths) - 1} more: {name}={str(given[name])!r} (command line: "
                 f"--{name.replace('_', '-')}) can belong to one file only; leave it out, or give one file"
             )
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
-        parts = [load_samples(path, **arguments) for path in paths]
-    if alone:
-        return parts[0]
+        each = [arguments] * len(paths) if tables is None else [{**arguments, "events": table} for table in tables]
+        if alone:
+            return _load_alone(paths[0], each[0])
+        parts = [_load_alone(path, own) for path, own in zip(paths, each, strict=True)]
     found = joined(parts, by_file)
+    if named and not by_file and given["groups"] is not False:
+        names = [Path(part.source).name for part in parts for _ in range(len(part.data))]
+        groups = groups_by_name(Path(paths[0]).parent, names, given["groups"])
+        found = replace(found, groups=groups, warnings=found.warnings if groups is None else ())
     return found if given["groups"] is not False else replace(found, warnings=())
+
+
+def _tables_of(paths: Sequence[str | Path], given: Mapping[str, Any]) -> list[Path] | None:
+    """Return the table of events of each of several recordings: as given, or beside them; None if there is none."""
+    events = given["events"]
+    if all(_has_events(path, given) for path in paths):
+        return [table for path in paths if (table := events_beside(Path(path))) is not None]
+    several = not isinstance(events, str | Path) and events not in (None, options.TABLE)
+    tables = [Path(one) for one in (events if several else [events] if events else []) if is_list(Path(str(one)))]
+    if not tables:
+        return None
+    if len(tables) != len(paths):
+        raise BadFileError(
+            f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: events (command line: --events) "
+            f"must be one table per recording, in the same order; got {counted(len(tables), 'table')} for "
+            f"{counted(len(paths), 'file')}"
+        )
+    return tables
+
+
+def _load_alone(path: str | Path, given: Mapping[str, Any]) -> SampleSet:
+    """Return the samples of one of several files, which may be a folder of further ones."""
+    if given["events"] is None or given["like"] is not None:
+        return load_samples(path, **given)
+    return _load_one(path, given)
 
 
 def _load_like(path: str | Path, given: Mapping[str, Any], like: Any) -> SampleSet:
