@@ -71,7 +71,7 @@ class _Predicted:
         samples = load_for(path, loaded, given.data[2:], dict(given.loading), need_labels=True)
         with blaming(path), unseen_categories_printed():
             rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, False)
-        unknown = set(samples.target.tolist()) - set(np.asarray(loaded.facts["classes"]).tolist())
+        unknown = set(samples.labels.tolist()) - set(np.asarray(loaded.facts["classes"]).tolist())
         if unknown:
             warn(f"{path} does not know {', '.join(sorted(map(str, unknown)))}: it is wrong on these samples")
         used = np.zeros(len(rows.predicted), bool) if rows.compared is None else rows.compared.used

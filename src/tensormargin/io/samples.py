@@ -168,8 +168,8 @@ class SampleSet:
                     f"{self.source}: {asked} names {listed(unknown)}, and the classes are {listed(list(classes))}"
                 )
         kept = [one for one in classes if (not only or one in map(str, only)) and one not in map(str, exclude)]
-        units = labels if self.groups is None else np.unique(np.rec.fromarrays([labels, self.groups]))["f0"]
-        rare = [one for one in kept if np.sum(units == classes[one]) < at_least]
+        units = np.arange(len(labels)) if self.groups is None else self.groups
+        rare = [one for one in kept if len(np.unique(units[labels == classes[one]])) < at_least]
         kept = [one for one in kept if one not in rare]
         if len(kept) < 2:
             raise BadFileError(f"{self.source}: a classifier needs two classes, and {listed(kept) or 'none'} is left")

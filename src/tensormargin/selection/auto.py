@@ -128,6 +128,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
             return
         if before is None and is_ragged(samples.data):
             before = EqualLength()
+        self.kind_: str
         self.kind_, self.why_ = guess_kind(samples) if self.kind == "auto" else (self.kind, "")
         prepared = samples.data if before is None else fit_transformed(clone(before), samples.data, y, metadata)
         if isinstance(prepared, Views):
