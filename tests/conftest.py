@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -56,7 +55,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the slowest files first, so that all processes finish together; mark and skip PyTorch tests."""
     leave_array_api_checks_to_their_process(config, items)
-    take_a_share(config, items)
     order = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     has_torch = find_spec("torch") is not None
@@ -75,17 +73,6 @@ def leave_array_api_checks_to_their_process(config: pytest.Config, items: list[p
     if skipped:
         config.hook.pytest_deselected(items=skipped)
         items[:] = [item for item in items if "check_array_api" not in item.name]
-
-
-def take_a_share(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect all but one in ``n`` tests if TENSORMARGIN_SHARE is "n word"; which ones depends on the word only."""
-    number, _, word = os.environ.get("TENSORMARGIN_SHARE", "").partition(" ")
-    if not number:
-        return
-    others = [item for item in items if crc32(f"{word} {item.nodeid}".encode()) % int(number)]
-    config.hook.pytest_deselected(items=others)
-    left_out = set(others)
-    items[:] = [item for item in items if item not in left_out]
 
 
 def parameters_of(item: pytest.Item) -> dict[str, object]:

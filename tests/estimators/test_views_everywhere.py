@@ -206,7 +206,10 @@ class TestSpans:
             (True, False, 2),
             (False, True, 2),
             (False, False, 3),
-            *(pytest.param(*one, marks=pytest.mark.campaign) for one in ((True, True, 3), (True, False, 3))),
+            *(
+                pytest.param(*one, marks=pytest.mark.campaign)
+                for one in ((True, True, 3), (True, False, 3), (True, True, 2), (False, False, 2), (False, True, 3))
+            ),
         ],
     )
     def test_same_answer(self, intercept, missing, n_classes, monkeypatch):

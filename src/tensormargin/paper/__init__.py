@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .page import read_results as read_results, read_summaries as read_summaries, write_page as write_page
-    from .page import write_summaries as write_summaries
-    from .protocols import Evaluation as Evaluation, Grid as Grid, PROTOCOLS as PROTOCOLS, quick as quick
-    from .rows import Row as Row, RowStore as RowStore, TuningRow as TuningRow
-    from .runner import Run as Run, RunSettings as RunSettings, RunState as RunState
+    from .page import read_results, read_summaries, write_page, write_summaries
+    from .protocols import PROTOCOLS, Evaluation, Grid, quick
+    from .rows import Row, RowStore, TuningRow
+    from .runner import Run, RunSettings, RunState
 
 __all__ = [
     "PROTOCOLS", "Evaluation", "Grid", "Row", "RowStore", "Run", "RunSettings", "RunState", "TuningRow", "quick",

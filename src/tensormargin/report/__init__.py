@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .comparison_report import comparison_page as comparison_page, read_comparison as read_comparison
-    from .field_figures import field_pictures as field_pictures
-    from .model_report import model_page as model_page
-    from .page import Lead as Lead, Page as Page, render as render, write_page as write_page
-    from .sentences import describe_chosen as describe_chosen, describe_model as describe_model
-    from .sentences import evaluation_lines as evaluation_lines, format_differences as format_differences
-    from .sentences import statements as statements
-    from .viewer import Display as Display, read_anatomy as read_anatomy
+    from .comparison_report import comparison_page, read_comparison
+    from .field_figures import field_pictures
+    from .model_report import model_page
+    from .page import Lead, Page, render, write_page
+    from .sentences import describe_chosen, describe_model, evaluation_lines, format_differences, statements
+    from .viewer import Display, read_anatomy
 
 __all__ = [
     "Display", "Lead", "Page", "comparison_page", "describe_chosen", "describe_model", "evaluation_lines",

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .classifier import TensorMarginClassifierCV as TensorMarginClassifierCV
-    from .auto import TensorMarginAutoClassifier as TensorMarginAutoClassifier, auto_model as auto_model
-    from .kinds import BEFORE as BEFORE, KINDS as KINDS, guess_kind as guess_kind
-    from .kinds import sampling_frequency as sampling_frequency, time_mode as time_mode
-    from .grid import MUS as MUS
-    from .scoring import DEFAULT_RULE as DEFAULT_RULE
-    from .splits import Split as Split, splits_of as splits_of
-    from .training import PreparedSplit as PreparedSplit, Training as Training
+    from .auto import TensorMarginAutoClassifier, auto_model
+    from .classifier import TensorMarginClassifierCV
+    from .grid import MUS
+    from .kinds import BEFORE, KINDS, guess_kind, sampling_frequency, time_mode
+    from .scoring import DEFAULT_RULE
+    from .splits import Split, splits_of
+    from .training import PreparedSplit, Training
 
 __all__ = [
     "DEFAULT_RULE", "TensorMarginAutoClassifier", "TensorMarginClassifierCV", "auto_model", "splits_of",
