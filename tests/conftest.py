@@ -16,6 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+# Before NumPy is imported: there is a process of tests per core, and threads of theirs would wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from click.testing import CliRunner

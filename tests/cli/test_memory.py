@@ -57,7 +57,8 @@ for dtype in ("float32", "float64", "uint8"):
 def run(code: str, *arguments: str) -> list[str]:
     """Run code in a process that returns freed arrays to the system; return the lines it prints."""
     command = [sys.executable, "-c", HELPERS + code, *arguments]
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17)}  # if set, glibc does not raise it
+    # The threshold: if set, glibc does not raise it. One thread: OpenBLAS takes 32 MB for each.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(2**17), "OPENBLAS_NUM_THREADS": "1"}
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()

@@ -272,7 +272,7 @@ def test_arrays_without_names_are_recognised(change, is_colours, tmp_path):
 def test_what_is_recognised_is_said_and_can_be_overridden(folder, tmp_path):
     pictures = load_samples(folder)
     np.savez(tmp_path / "a.npz", X=pictures.data, y=pictures.target)
-    quick = ("--decomposition", "tucker", "--folds", "2", "--outer-folds", "0", "--no-report")
+    quick = ("--folds", "2", "--outer-folds", "0", "--no-report")
     with fewer_models():
         done = run("fit", tmp_path / "a.npz", "--auto", *quick, "-o", tmp_path / "m.skops")
     assert done.returncode == 0, done.stderr

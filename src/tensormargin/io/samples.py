@@ -171,10 +171,10 @@ class SampleSet:
         units = np.arange(len(labels)) if self.groups is None else self.groups
         rare = [one for one in kept if len(np.unique(units[labels == classes[one]])) < at_least]
         kept = [one for one in kept if one not in rare]
-        if len(kept) < 2:
-            raise BadFileError(f"{self.source}: a classifier needs two classes, and {listed(kept) or 'none'} is left")
         if len(kept) == len(classes):
             return self
+        if len(kept) < 2:
+            raise BadFileError(f"{self.source}: a classifier needs two classes, and {listed(kept) or 'none'} is left")
         rows = np.flatnonzero(np.isin(labels, [classes[one] for one in kept]))
         left = listed([one for one in classes if one not in kept], most=8)
         what = "samples" if self.groups is None else "groups"
