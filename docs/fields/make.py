@@ -19,11 +19,12 @@ from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).parent
 FIELD = FOLDER.parent / "field.md"
-DATA = {"eeg": "muse-ssvep", "series": "basic-motions", "spectra": "indian-pines", "volumes": "haxby"}
+DATA = {"eeg": "muse-ssvep", "images": "orl", "series": "basic-motions", "spectra": "indian-pines", "volumes": "haxby"}
 """The pages, and the data set that the example of each needs."""
 
 SHAPES = {
     "eeg": ((5, 768), 256.0),
+    "image": ((32, 32), None),
     "series": ((6, 100), None),
     "spectra": ((13, 501), None),
     "volume": ((40, 20, 1), None),
