@@ -112,6 +112,7 @@ EXPECTED = {
 def test_fit_says_what_was_done(shown):
     name, _, texts = shown
     assert EXPECTED[name] in texts["fit"]
+    assert ("In the same evaluation without single views" in texts["fit"]) == (name == "views")
 
 
 def test_remedies_can_be_followed(shown):

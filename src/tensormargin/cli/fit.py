@@ -261,7 +261,7 @@ def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None
 
 def _print(fitted: FittedModel, written: list[Path]) -> None:
     from ..inspection import ModelChain
-    from ..report import describe_chosen, describe_model, evaluation_lines
+    from ..report import describe_chosen, describe_model, evaluation_lines, without_views_line
     from ..transformers import TensorUnion, describe_step
 
     chain, search = ModelChain.of(fitted.model), fitted.about["search"]
@@ -274,6 +274,8 @@ def _print(fitted: FittedModel, written: list[Path]) -> None:
         click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")
     for sentence in fitted.about["cut"]:
         click.echo(f"Cut: {sentence}")
-    for line in evaluation_lines(fitted.about["evaluation"], fitted.about["chance"]):
+    without = without_views_line(fitted.about)
+    lines = evaluation_lines(fitted.about["evaluation"], fitted.about["chance"])
+    for line in (*lines, *([without] if without else [])):
         click.echo(line)
     say_written(False, *written)

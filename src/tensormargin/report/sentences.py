@@ -185,7 +185,7 @@ def statements(model: Any, facts: Mapping[str, Any]) -> list[str]:
         *describe_wrappers(model),
         _shares(chain),
         _evaluation(about.get("evaluation")),
-        _without_views(about),
+        without_views_line(about),
     ]
     if chance is not None:
         lines.append(
@@ -365,7 +365,7 @@ def _shares(chain: ModelChain) -> str:
     return f"The views contribute {join_with_and(parts)} to the variance of the scores of the training samples."
 
 
-def _without_views(about: Mapping[str, Any]) -> str:
+def without_views_line(about: Mapping[str, Any]) -> str:
     """Return the score without each of several views in words."""
     found = about.get("without_views")
     if not found:
