@@ -177,10 +177,14 @@ class TestMaps:
         assert "--linear" in done.stderr
         assert not (folder / "not-maps").exists()
         (folder / "own").mkdir()
-        (folder / "own" / "weight.png").write_bytes(b"mine")
-        assert "give another name, or --overwrite" in " ".join(
-            run("maps", folder / "eeg.skops", "-o", folder / "own").stderr.split()
-        )
+        for name in ("weight.png", "weight.csv", "pattern-field-2.svg"):
+            (folder / "own" / name).write_bytes(b"mine")
+            refused = run("maps", folder / "eeg.skops", "-o", folder / "own")
+            assert "give another name, or --overwrite" in " ".join(refused.stderr.split())
+            assert [path.name for path in (folder / "own").iterdir()] == [name]
+            (folder / "own" / name).unlink()
+        for _ in range(2):  # its own files are replaced
+            assert run("maps", folder / "eeg.skops", "-o", folder / "own").returncode == 0
 
 
 class TestTwoModels:

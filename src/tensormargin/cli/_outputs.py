@@ -15,6 +15,7 @@ from ._options import OVERWRITE
 
 if TYPE_CHECKING:
     from ..data import AnyAxes
+    from ..inspection import ModelChain
     from ..io import SampleSet
 
 _WORDS = 1000  # longest message of another error
@@ -158,17 +159,32 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
     return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
 
 
+def save_maps(path: Path, what: str, maps: Any, chain: ModelChain, **more: Any) -> list[Path]:
+    """Write the weights or patterns of all binary problems, named and with what their signs mean."""
+    from ..inspection import meaning_of_sign
+    from ..plots import save_map
+
+    return save_map(
+        path,
+        maps,
+        title=[f"{what}, {name}" for name in chain.problem_names],
+        several="files" if path.suffix.lower() == ".png" else "last",
+        signs=[meaning_of_sign(name) for name in chain.problem_names],
+        **more,
+    )
+
+
 def write_maps(model: Any, patterns: Any, given: Any, affine: Any, axes: AnyAxes = None) -> list[Path]:
     """Write the maps that the options request, patterns first, and return their paths.
 
     Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
     views to one file each. ``axes`` are those of the samples.
     """
-    from ..inspection import ModelChain, meaning_of_sign, weight_maps
+    from ..inspection import ModelChain, weight_maps
 
     if given.weight_map is None and given.pattern_map is None:
         return []
-    from ..plots import fitting_axes, save_map
+    from ..plots import fitting_axes
 
     if given.pattern_map is not None and patterns is None:
         raise ValueError(
@@ -182,13 +198,6 @@ def write_maps(model: Any, patterns: Any, given: Any, affine: Any, axes: AnyAxes
     for what, path in (("pattern", given.pattern_map), ("weight", given.weight_map)):
         if path is not None:
             maps = patterns if what == "pattern" else weight_maps(model)
-            written += save_map(
-                path,
-                maps,
-                affine=affine,
-                title=[f"{what}, {name}" for name in chain.problem_names],
-                several="files" if path.suffix.lower() == ".png" else "last",
-                mode_axes=modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:]),
-                signs=[meaning_of_sign(name) for name in chain.problem_names],
-            )
+            own = modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:])
+            written += save_maps(path, what, maps, chain, affine=affine, mode_axes=own)
     return written

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..runtime import counted
 from ._data import load_for, unseen_categories_printed
 from ._outputs import blaming, print_json, warn
-
-if TYPE_CHECKING:
-    from ..evaluation import PairedDifference
 
 
 def are_models(data: tuple[Path, ...]) -> bool:
@@ -32,6 +29,7 @@ def compare_models(given: Any) -> None:
     import numpy as np
 
     from ..evaluation import paired_difference, score_interval
+    from ..report import format_difference
 
     old, new = (_Predicted.of(path, given) for path in given.data[:2])
     if not np.array_equal(old.target, new.target) or not _same(old.groups, new.groups):
@@ -52,7 +50,7 @@ def compare_models(given: Any) -> None:
         click.echo(f"Left out, since a model was fitted to them: {counted(int((~counts).sum()), 'sample')}")
     for path, score in zip(given.data[:2], scores, strict=True):
         click.echo(f"{path}: {score} of {counted(int(counts.sum()), 'sample')}")
-    click.echo(_sentence(found))
+    click.echo(f"New minus old: {format_difference({**asdict(found), 'significant': found.significant})}")
 
 
 class _Predicted:
@@ -82,11 +80,3 @@ def _same(first: Any, second: Any) -> bool:
     import numpy as np
 
     return bool(first is None and second is None) or bool(np.array_equal(first, second))
-
-
-def _sentence(found: PairedDifference) -> str:
-    text = f"The difference, new minus old, is {100 * found.difference:+.1f} points"
-    if found.low is None or found.high is None or found.p_value is None:
-        return f"{text}; there are too few groups to test it."
-    interval = f"95 % interval {100 * found.low:+.1f} to {100 * found.high:+.1f}, p = {found.p_value:.2g}"
-    return f"{text} ({interval}, paired by {found.unit}): {'' if found.significant else 'not '}significant."

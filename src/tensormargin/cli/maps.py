@@ -10,7 +10,7 @@ import click
 from . import _options as options
 from ._data import load_for
 from ._options import FORMATS
-from ._outputs import beside, blaming, check_outputs, refusals, say_written
+from ._outputs import beside, blaming, check_outputs, refusals, save_maps, say_written
 
 if TYPE_CHECKING:
     from ..inspection import ModelChain
@@ -76,7 +76,10 @@ def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | 
     background = None
     if given.background is not None:
         background = read_anatomy(given.background, loaded.facts.get("sample_shape") or (), affine)
-    check_outputs((given.model, *given.data), (folder / "pattern.png", folder / "weight.png"))
+    there = [
+        path for what in ("pattern", "weight") for path in folder.glob(f"{what}[.-]*")
+    ]  # all of which may be written
+    check_outputs((given.model, *given.data), {folder / "pattern.png", *there})
     folder.mkdir(parents=True, exist_ok=True)
     written = list[Path]()
     for what, maps in (("pattern", patterns), ("weight", weight_maps(loaded.model))):
@@ -98,21 +101,14 @@ def _axes(chain: ModelChain, loaded: ModelFile, view: str, maps: Any) -> Any:
 
 def _files(stem: Path, maps: Any, space: tuple[Any, Any], about: tuple[str, ModelChain, Any]) -> list[Path]:
     """Write the maps of all binary problems in every form that suits them."""
-    from ..inspection import meaning_of_sign
-    from ..plots import save_map
-
     (affine, background), (what, chain, axes) = space, about
-    signs = [meaning_of_sign(name) for name in chain.problem_names]
-    titles = [f"{what}, {name}" for name in chain.problem_names]
     volume = affine is not None and maps.ndim == 4
     endings = (".png", ".nii.gz" if volume else ".npy", *([".csv"] if maps[0].size <= _LONGEST_TABLE else []))
     written = list[Path]()
     for path in (stem.with_name(stem.name + ending) for ending in endings):
-        several = "files" if path.suffix == ".png" else "last"
         shown = background.values if path.suffix == ".png" and background is not None else None
-        more = {"affine": affine, "background": shown, "title": titles, "mode_axes": axes, "signs": signs}
-        written += save_map(path, maps, several=several, **more)
-    written += _field_pictures(stem, maps, axes, titles)
+        written += save_maps(path, what, maps, chain, affine=affine, mode_axes=axes, background=shown)
+    written += _field_pictures(stem, maps, axes, [f"{what}, {name}" for name in chain.problem_names])
     if what == "pattern":
         written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, affine if volume else None, chain))
     return written
@@ -122,14 +118,14 @@ def _field_pictures(stem: Path, maps: Any, axes: Any, titles: list[str]) -> list
     """Write what the field of the samples is used to: topographies, butterfly plots, spectra."""
     from base64 import b64decode
 
-    from ..io import replacing
+    from ..io import MARK, replacing
     from ..report import field_pictures
 
     drawn = [picture for one, title in zip(maps, titles, strict=True) for picture in field_pictures(one, axes, title)]
     paths = [stem.with_name(f"{stem.name}-field-{number + 1}.svg") for number in range(len(drawn))]
     for path, picture in zip(paths, drawn, strict=True):
         with replacing(path) as temporary:
-            temporary.write_bytes(b64decode(picture.source.partition("base64,")[2]))
+            temporary.write_bytes(b64decode(picture.source.partition("base64,")[2]) + b"<!-- " + MARK + b" -->\n")
     return paths
 
 

@@ -52,10 +52,10 @@ class NotebookMixin:
     """Adds the validation score of a search and a small picture of the weight to scikit-learn's HTML."""
 
     def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + _shown_below(self)  # type: ignore[misc]
+        return super()._repr_html_inner() + _shown_below(self)  # type: ignore[misc]  # of BaseEstimator
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]  # likewise
         if "text/html" in bundle:
             bundle["text/html"] += _shown_below(self)
         return bundle

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .comparison_summary import MethodDifference, Summary, Winner, differences_to_best, fit_winner, summarise
     from .contenders import GAMMA_FACTORS, MAJORITY
     from .held_out import Reliability, RocCurve, reliability, roc
-    from .intervals import CONFIDENCE, PairedDifference, corrected_error, holm, paired_difference, score_interval
+    from .intervals import CONFIDENCE, corrected_error, holm, paired_difference, score_interval
     from .intervals import student_p_value, student_quantile
     from .nested import NestedEvaluation, OuterFold, nested_evaluation
     from .permutation import PermutationTest, permutation_test

@@ -23,8 +23,6 @@ from .permutation import PermutationTest, permutation_test
 from .summaries import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .without_views import ViewsEvaluation, evaluate_without_views
 
-_ALONG_TIME = ("series", "eeg")  # kinds whose representations go along time
-
 
 @dataclass(frozen=True)
 class FitPlan:
@@ -205,7 +203,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         source = f"{sentence}, as" if samples.field is not None else f"taken for {kind}, since"
         sentence = f"{source} {why}; --kind changes that"
     sentence += "; only what is linear in the samples is tried" if plan.linear else ""
-    time = time_mode(samples, shape) if kind in _ALONG_TIME else -1
+    time = time_mode(samples, shape, kind)
     if time not in (-1, len(shape) - 1):
         sentence += f"; their mode {time + 1} is taken for time, which --modes changes"
     given: Any = samples.sample_shape

@@ -171,10 +171,14 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 
 
 def _is_table(head: bytes) -> bool:
-    """Return whether the header is that of predictions ("predicted") or of a map ("weight, A against B")."""
+    """Return whether the header is that of predictions ("predicted"), a map ("weight, A against B") or its clusters."""
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if not line.startswith("#")]
     cells = next(csv.reader(lines[:1]), [])
-    return "predicted" in cells or any(re.search(r"(^|: )(weight|pattern), ", cell) for cell in cells)
+    return (
+        "predicted" in cells
+        or cells[:2] == ["positive for", "peak"]
+        or any(re.search(r"(^|: )(weight|pattern), ", cell) for cell in cells)
+    )
 
 
 def save_array(file: IO[bytes], array: Array) -> None:

@@ -218,7 +218,7 @@ def label_indices(ruler: Ruler, axis: Axis, size: int) -> None:
     """Put ticks along an axis that counts indices: names if they are legible, round coordinates, or numbers."""
     from matplotlib.ticker import MaxNLocator
 
-    side = "x" if ruler.axis_name == "x" else "y"  # type: ignore[attr-defined]
+    side = "x" if ruler.axis_name == "x" else "y"  # type: ignore[attr-defined]  # not in matplotlib's stubs
     if is_scale(axis):
         order, (low, high) = np.argsort(axis.values), (float(axis.values.min()), float(axis.values.max()))
         ticks, slack = np.asarray(MaxNLocator(_NUMBERS).tick_values(low, high)), 1e-9 * (high - low)

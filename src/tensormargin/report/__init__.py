@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .model_report import model_page
     from .page import Lead, Page, render, write_page
     from .sentences import describe_chosen, describe_model, evaluation_lines, format_differences, statements
-    from .sentences import without_views_line
+    from .sentences import format_difference, without_views_line
     from .viewer import Display, read_anatomy
 
 __all__ = [

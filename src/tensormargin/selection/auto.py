@@ -20,7 +20,6 @@ from .kinds import KINDS, guess_kind, sampling_frequency, scaled_or_not, settled
 from .scoring import DEFAULT_RULE
 
 _CHOSEN = {"decompositions": DECOMPOSITIONS, "ranks": RANKS, "rule": DEFAULT_RULE}
-_ALONG_TIME = ("series", "eeg")  # kinds whose representations go along time
 
 
 class TensorMarginAutoClassifier(TensorMarginClassifierCV):
@@ -114,9 +113,9 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        for name, value in given.items():
-            setattr(self, name, value)
+        for name, value in list(locals().items()):  # scikit-learn reads the parameters from this signature
+            if name != "self":
+                setattr(self, name, value)
 
     _settled: dict[str, Any] = {}  # noqa: RUF012 - replaced by each fit
 
@@ -137,9 +136,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
             self.sfreq_, self._settled = self.sfreq, scaled_or_not(Recipe().scaler(prepared.shapes), before)
             return
         shape = tuple(int(size or 1) for size in shape_of_samples(prepared))
-        time = self.time
-        if time is None:
-            time = time_mode(samples, shape) if self.kind_ in _ALONG_TIME else -1
+        time = time_mode(samples, shape, self.kind_) if self.time is None else self.time
         same = shape == samples.sample_shape
         self.sfreq_ = self.sfreq or samples.sfreq or (sampling_frequency(samples, time) if same else None)
         self._settled = settled(self.kind_, shape, self.sfreq_, before, self.linear, time)

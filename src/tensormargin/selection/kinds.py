@@ -267,12 +267,15 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
     return _by_shape(tuple(int(size or 0) for size in shape), samples.data)
 
 
-def time_mode(samples: SampleSet, shape: Shape) -> int:
+def time_mode(samples: SampleSet, shape: Shape, kind: str = "series") -> int:
     """Return the mode of time of series that have this shape when they are prepared, counted from 0.
 
     It is the one with such a name or with different lengths, the first one of samples with many more rows than columns,
-    otherwise the last one.
+    otherwise the last one. It is -1 for kinds whose
+    representations do not go along time.
     """
+    if kind not in ("series", "eeg"):
+        return -1
     given: Any = samples.sample_shape
     last = len(shape) - 1
     if len(given) != len(shape):
