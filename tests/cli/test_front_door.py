@@ -230,6 +230,56 @@ class TestTwoModels:
         assert done.returncode == 2
         assert "tensormargin compare OLD.skops NEW.skops DATA; got" in " ".join(done.stderr.split())
 
+    @pytest.mark.parametrize(
+        "option",
+        [
+            ("--report", "page.html"),
+            ("--methods", "SVM"),
+            ("--repeats", "5"),
+            ("--only-classes", "yes"),
+            ("--scale", "entry"),
+            ("--seed", "0"),
+            ("--overwrite",),
+        ],
+    )
+    def test_options_without_effect_are_refused(self, option, folder):
+        done = run("compare", folder / "old.skops", folder / "new.skops", folder / "new.npz", *option, cwd=folder)
+        assert done.returncode == 2
+        assert f"{option[0]}: for a comparison of methods" in " ".join(done.stderr.split())
+        assert not (folder / "page.html").exists()
+
+    def test_classes_that_one_model_does_not_know_are_left_out(self, folder):
+        data = np.load(folder / "new.npz")
+        y = data["y"].astype("U5")
+        y[:4], y[4:7] = "maybe", "never"
+        np.savez(folder / "more.npz", X=data["X"], y=y)
+        right = [load_model(folder / f"{name}.skops").model.predict(data["X"][7:]) == y[7:] for name in ("old", "new")]
+        models = (folder / "old.skops", folder / "new.skops", folder / "more.npz")
+        found = json.loads(run("compare", *models, "--json").stdout)
+        assert (found["n_samples"], found["n_unknown"], found["n_used_in_fit"]) == (33, 7, 0)
+        assert [one["score"] for one in found["models"]] == pytest.approx([one.mean() for one in right])
+        assert [one["unknown_labels"] for one in found["models"]] == [["maybe", "never"]] * 2
+        told = run("compare", *models).stdout
+        assert f"Left out, since {models[0]} does not know their class (maybe, never): 7 samples" in told
+        np.savez(folder / "other.npz", X=data["X"], y=np.full(40, "never"))
+        refused = run("compare", *models[:2], folder / "other.npz")
+        assert "no sample of DATA has a class that both know" in " ".join(refused.stderr.split())
+
+    def test_a_model_with_groups_and_one_without(self, folder):
+        data = np.load(folder / "new.npz")
+        fit, grouped = folder / "grouped-fit.npz", folder / "grouped.npz"
+        np.savez(fit, **np.load(folder / "new-fit.npz"), person=np.arange(40) // 4, day=np.arange(40) // 5)
+        np.savez(grouped, **data, person=np.arange(40) // 4, day=np.arange(40) // 5)
+        for name in ("person", "day"):
+            options = ("--groups", name, "-o", folder / f"{name}.skops", *PLAIN)
+            assert run("fit", fit, *options).returncode == 0
+        by_person = run("compare", folder / "old.skops", folder / "person.skops", grouped)
+        assert "paired by group" in by_person.stdout
+        refused = run("compare", folder / "person.skops", folder / "day.skops", grouped)
+        assert "group the samples of DATA in different ways" in " ".join(refused.stderr.split())
+        both = run("compare", folder / "person.skops", folder / "day.skops", grouped, "--groups", "day")
+        assert "paired by group" in both.stdout
+
 
 class TestClasses:
     @pytest.fixture

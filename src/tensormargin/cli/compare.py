@@ -87,8 +87,8 @@ def compare_command(given: Any) -> None:
 
     Every method gets the same splits, and lambda is chosen from the same values by cross-validation on the training
     set. Groups, if any, are never split between training and test set. Two models (OLD.skops NEW.skops DATA) are
-    compared on labelled samples that neither was fitted to. Without DATA, the recordings of a smart watch
-    that come with the package are used. To resume a run that was stopped, repeat the same command.
+    compared on labelled samples that neither was fitted to, of classes that both know. Without DATA, the recordings of
+    a smart watch that come with the package are used. To resume a run that was stopped, repeat the same command.
     """
     data, loading, report = given.data or _DEFAULT, given.loading, given.report
     with refusals(ValueError):
