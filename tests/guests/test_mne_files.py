@@ -192,3 +192,45 @@ def test_epochs_objects_know_their_axes():
         assert axes[0].values.tolist() == CHANNELS
     np.testing.assert_allclose(axes_of_epochs(epochs)[1].values, TIMES)
     assert axes_of_epochs(epochs.get_data()) is None
+
+
+@pytest.mark.parametrize("ending", [".fif", ".vhdr", ".set"])
+def test_bids_recordings_are_cut_around_the_tables_beside_them(ending, tmp_path):
+    """Several recordings, each with a table of events; subjects are groups, or runs of a single subject."""
+    raw, study = recording(), tmp_path / "study"
+    for subject, run in (("01", 1), ("01", 2), ("02", 1)):
+        folder = study / f"sub-{subject}" / "eeg"
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = f"sub-{subject}_task-hands_run-{run}"
+        save_as(ending, raw, folder / f"{stem}_eeg{ending}")
+        names = NAMES if run == 1 else [*NAMES[:5], "n/a"]
+        rows = [f"{at / SFREQ}\t0.1\t{name}" for at, name in zip(AT, names, strict=True)]
+        (folder / f"{stem}_events.tsv").write_text("\n".join(["onset\tduration\ttrial_type", *rows]))
+        confounds = np.random.default_rng(run).normal(size=(500, 2))
+        table = "\n".join(["a\tb", *("\t".join(map(str, row)) for row in confounds)])
+        (folder / f"{stem}_desc-confounds_timeseries.tsv").write_text(table)
+    found = load_samples(study, tmin=-0.1, tmax=0.2)
+    assert found.target.tolist() == [*NAMES, *NAMES[:5], *NAMES]
+    assert found.groups.tolist() == ["sub-01"] * 11 + ["sub-02"] * 6
+    factor = 1e6 if ending == ".set" else 1
+    np.testing.assert_allclose(found.data[:6], factor * cut(raw, -10, 21), rtol=1e-3, atol=1e-9 * factor)
+    assert found.axes[0].values.tolist() == CHANNELS
+    of_one = load_samples(study / "sub-01" / "eeg", tmin=-0.1, tmax=0.2)
+    assert [len(set(of_one.groups[part].tolist())) for part in (slice(0, 6), slice(6, None))] == [1, 1]
+    cleaned = load_samples(study / "sub-01" / "eeg", tmin=-0.1, tmax=0.2, run_confounds="*")
+    values = raw.get_data() if ending != ".set" else 1e6 * raw.get_data()
+    design = np.column_stack([np.ones(500), np.random.default_rng(2).normal(size=(500, 2))])
+    slopes = np.linalg.lstsq(design, values.T, rcond=None)[0][1:]
+    left = values - ((design - design.mean(axis=0))[:, 1:] @ slopes).T
+    np.testing.assert_allclose(cleaned.data[6], left[:, AT[0] - 10 : AT[0] + 21], rtol=1e-3, atol=1e-8 * factor)
+
+
+def save_as(ending, raw, path):
+    if ending == ".fif":
+        raw.save(path)
+    elif ending == ".set":
+        pytest.importorskip("eeglabio", reason="eeglabio is not installed")
+        mne.export.export_raw(path, raw)
+    else:
+        pytest.importorskip("pybv", reason="pybv is not installed")
+        mne.export.export_raw(path, raw)

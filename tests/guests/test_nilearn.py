@@ -36,6 +36,7 @@ from tensormargin import (
     activation_pattern,
     affine_form,
     load_model,
+    load_samples,
     margin_report,
     save_map,
     save_model,
@@ -316,3 +317,23 @@ def test_notebooks_get_nilearns_view():
     # page ends
     assert isinstance(view, StatMapView)
     assert isinstance(view_map(X[0], AFFINE, background=image(X[1]), threshold=1.0), StatMapView)
+
+
+@pytest.mark.parametrize("detrend", [False, True])
+def test_confounds_of_runs_are_removed_as_it_does(detrend, tmp_path):
+    from nilearn.signal import clean
+
+    rng = np.random.default_rng(0)
+    volumes, confounds = rng.normal(100, 5, size=(40, *SHAPE)), rng.normal(size=(40, 3))
+    saved = image(np.moveaxis(volumes, 0, -1).astype(np.float32))
+    saved.header.set_zooms((3, 3, 3, 2))
+    saved.header.set_xyzt_units("mm", "sec")
+    nibabel.save(saved, tmp_path / "sub-1_task-a_space-MNI_desc-preproc_bold.nii.gz")
+    table = tmp_path / "sub-1_task-a_desc-confounds_timeseries.tsv"
+    table.write_text("\n".join(["csf\trot_x\trot_y", *("\t".join(map(str, row)) for row in confounds)]))
+    events = [f"{2 * k}\t0\t{'ab'[k % 2]}" for k in range(40)]
+    (tmp_path / "sub-1_task-a_events.tsv").write_text("\n".join(["onset\tduration\ttrial_type", *events]))
+    found = load_samples(tmp_path, groups=False, run_confounds="csf,rot_*", detrend=1 if detrend else None)
+    flat = np.moveaxis(saved.get_fdata(), -1, 0).reshape(40, -1)
+    expected = clean(flat, detrend=detrend, standardize=False, confounds=confounds)
+    np.testing.assert_allclose(found.data.reshape(40, -1), expected, atol=2e-4)  # volumes are float32, of about 100

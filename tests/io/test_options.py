@@ -31,7 +31,10 @@ def test_commands_have_all_options_with_a_help(name):
 
 def options_table():
     """Return which options which sources take, as a table in Markdown; print it for docs/guide.md."""
-    by_name = {f"`--{name}`": [family.words for family in FAMILIES if name in family.takes] for name in REFUSABLE}
+    by_name = {
+        f"`--{name.replace('_', '-')}`": [family.words for family in FAMILIES if name in family.takes]
+        for name in REFUSABLE
+    }
     rows: dict[str, list[str]] = {}
     for name, sources in by_name.items():
         rows.setdefault(", ".join(sources), []).append(name)

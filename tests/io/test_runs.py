@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import run
 
-from tensormargin import load_samples
-from tensormargin.io import BadFileError
+from tensormargin import load_model, load_samples
+from tensormargin.io import BadFileError, describe_loading
 
 nibabel = pytest.importorskip("nibabel", reason="needs nibabel: pip install 'tensormargin[neuro]'")
 SHAPE, TR, EVENTS = (3, 4, 2), 2.0, 8
@@ -105,3 +105,123 @@ class TestBIDS:
         done = run("predict", study.parent / "m.skops", study / "sub-02", "-o", study.parent / "p.csv")
         assert ": 8 predictions" in done.stdout
         assert "100.00 %" in done.stdout
+
+    def test_events_of_derivatives_are_those_of_the_data(self, study):
+        source = study / "sub-02" / "func"
+        folder = study / "derivatives" / "fmriprep" / "sub-02" / "func"
+        folder.mkdir(parents=True)
+        stem = "sub-02_task-faces_run-1"
+        made = folder / f"{stem}_space-MNI_res-2_desc-preproc_bold.nii.gz"
+        made.write_bytes((source / f"{stem}_bold.nii.gz").read_bytes())
+        expected = load_samples(source / f"{stem}_bold.nii.gz", groups=False)
+        for given in (made, study / "derivatives" / "fmriprep"):
+            found = load_samples(given, groups=False)
+            np.testing.assert_array_equal(found.data, expected.data)
+            assert found.target.tolist() == expected.target.tolist()
+
+
+class TestConfoundsOfRuns:
+    """fMRIPrep's confounds are regressed out of each run together with its drift."""
+
+    NAMES = ("trans_x", "trans_y", "csf", "csf_derivative1", "cosine00")
+
+    def save(self, path, seed=0, rows=4 * EVENTS, first="n/a"):
+        values = np.random.default_rng(seed).normal(5, 2, size=(rows, len(self.NAMES)))
+        lines = [[f"{value:.8f}" for value in row] for row in values]
+        lines[0][3] = first
+        path.write_text("\n".join("\t".join(row) for row in [self.NAMES, *lines]) + "\n")
+        values[0, 3] = values[1:, 3].mean()
+        return values.round(8)
+
+    def expected(self, volumes, confounds, degree):
+        """Return means around events of the residuals of one regression on drift and confounds."""
+        flat, steps = volumes.reshape(len(volumes), -1).astype(float), np.linspace(-1, 1, len(volumes))
+        drift = np.vander(steps, (0 if degree is None else degree) + 1)
+        design = np.column_stack([drift, confounds])
+        left = flat - design @ np.linalg.lstsq(design, flat, rcond=None)[0]
+        left = left + flat.mean(axis=0) if degree is None else left
+        return left.reshape(volumes.shape).reshape(EVENTS, 4, *SHAPE)[:, :2].mean(axis=1)
+
+    @pytest.mark.parametrize("degree", [None, 1, 2])
+    @pytest.mark.parametrize("lazy", [False, True])
+    def test_each_run_is_regressed_on_its_own(self, degree, lazy, study):
+        folder = study / "sub-01" / "func"
+        expected = []
+        for number in (1, 2):
+            stem = f"sub-01_task-faces_run-{number}"
+            values = self.save(folder / f"{stem}_desc-confounds_timeseries.tsv", number)
+            volumes = np.moveaxis(nibabel.load(folder / f"{stem}_bold.nii.gz").get_fdata(), -1, 0)
+            expected.append(self.expected(volumes, values[:, [0, 1, 3]], degree))
+        options = {"run_confounds": ["trans_*", "csf_*"], "detrend": degree, "lazy": lazy}
+        found = load_samples(folder, **options)
+        np.testing.assert_allclose(found.data, np.concatenate(expected), atol=2e-5)
+        assert found.loading["run_confounds"] == ["trans_*", "csf_*"]
+        assert np.abs(load_samples(folder, detrend=degree).data - np.concatenate(expected)).max() > 0.1
+
+    def test_tables_may_be_named_one_by_one(self, runs):
+        tables = paths(runs, 1, 2, ending="_confounds.tsv")
+        for number, table in enumerate(tables):
+            self.save(table, number)
+        given = {"events": paths(runs, 1, 2, ending=".tsv"), "groups": "file"}
+        found = load_samples(paths(runs, 1, 2), **given, run_confounds_from=tables, run_confounds="csf,trans_x")
+        alone = load_samples(
+            runs / "run-1.nii.gz", events=runs / "run-1.tsv", groups=False, run_confounds_from=tables[0],
+            run_confounds=("csf", "trans_x"),
+        )  # fmt: skip
+        np.testing.assert_array_equal(found.data[:EVENTS], alone.data)
+        every = load_samples(paths(runs, 1, 2), **given, run_confounds_from=tables)
+        assert every.loading["run_confounds"] == ["*"]
+        with pytest.raises(BadFileError, match="one table per recording, in the same order; got 1 table for 2 files"):
+            load_samples(paths(runs, 1, 2), **given, run_confounds_from=tables[:1])
+
+    def test_older_names_and_columns_that_add_nothing(self, study):
+        folder = study / "sub-02" / "func"
+        table = folder / "sub-02_task-faces_run-1_desc-confounds_regressors.tsv"
+        steps = np.arange(4 * EVENTS)
+        wave = np.sin(steps)
+        rows = [f"{w}\t{2 * w + 1}\t7\t{3 * k}" for k, w in zip(steps, wave, strict=True)]
+        table.write_text("\n".join(["wave\tcopy\tconstant\tline", *rows]))
+        one = load_samples(folder, groups=False, detrend=1, run_confounds="wave")
+        every = load_samples(folder, groups=False, detrend=1, run_confounds="*")
+        np.testing.assert_allclose(every.data, one.data, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        ("options", "change", "words"),
+        [
+            ({"run_confounds": "csf"}, None, "no table of its confounds beside it"),
+            ({"run_confounds": "csf,rot_*"}, {}, "has no column 'rot_.'; its columns are trans_x, trans_y"),
+            ({"run_confounds": "csf"}, {"rows": 30}, "has 30 rows, but .* has 32 volumes"),
+            ({"run_confounds": "csf*"}, {"first": "?"}, "must be numbers; row 1 has '.'"),
+            ({"run_confounds": "*", "detrend": 27}, {}, "explain all of its 32 time points.*--run-confounds"),
+            ({"run_confounds": "csf", "labels_from": ["a", "b"] * 16}, {}, r"--run-confounds\) does not apply here"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused(self, options, change, words, study):
+        folder = study / "sub-02" / "func"
+        if change is not None:
+            self.save(folder / "sub-02_task-faces_run-1_desc-confounds_timeseries.tsv", **change)
+        with pytest.raises(BadFileError, match=words):
+            load_samples(folder / "sub-02_task-faces_run-1_bold.nii.gz", groups=False, **options)
+
+    def test_missing_values_later_on_are_refused(self, study):
+        folder = study / "sub-02" / "func"
+        table = folder / "sub-02_task-faces_run-1_desc-confounds_timeseries.tsv"
+        table.write_text("csf\tempty\n" + "1\tn/a\nn/a\tn/a\n" * (2 * EVENTS))
+        with pytest.raises(BadFileError, match="row 2 has 'n/a'.*first rows only"):
+            load_samples(folder, groups=False, run_confounds="csf")
+        with pytest.raises(BadFileError, match="'empty' has no values"):
+            load_samples(folder, groups=False, run_confounds="empty")
+
+    def test_models_remember_them(self, study):
+        for subject, numbers in (("01", (1, 2)), ("02", (1,))):
+            for number in numbers:
+                stem = f"sub-{subject}_task-faces_run-{number}"
+                self.save(study / f"sub-{subject}" / "func" / f"{stem}_desc-confounds_timeseries.tsv", number)
+        quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
+        model = study.parent / "m.skops"
+        done = run("fit", study / "sub-01", "--run-confounds", "trans_*,csf", "--detrend", "1", "-o", model, *quick)
+        assert done.returncode == 0, done.stderr
+        found = load_samples(study / "sub-02", like=load_model(model), groups=False)
+        expected = load_samples(study / "sub-02", run_confounds="trans_*,csf", detrend=1, groups=False)
+        np.testing.assert_array_equal(found.data, expected.data)
+        assert "trans_*, csf regressed out of each recording" in describe_loading(found.loading)

@@ -167,7 +167,8 @@ def _named_file(text: str) -> tuple[str | None, Path]:
 
 def view_files(loading: dict[str, Any]) -> list[Path | None]:
     """Return all files that are read beside DATA."""
-    return [loading["labels_from"], loading["covariates"], *(_named_file(text)[1] for text in loading["view"])]
+    views, tables = (_named_file(text)[1] for text in loading["view"]), map(Path, loading["run_confounds_from"])
+    return [loading["labels_from"], loading["covariates"], *views, *tables]
 
 
 def one_tensor_only(loading: dict[str, Any], command: str) -> None:

@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "fill_missing", "sha256", "only_classes", "exclude_classes", "drop_rare",
     ),
     "Scenes": ("picture", "truth", "cube", "truth_name", "names", "truth_background"),
-    "Events": ("events", "tmin", "tmax", "delay", "detrend", "tr", "sfreq"),
+    "Events": ("events", "tmin", "tmax", "delay", "detrend", "run_confounds", "run_confounds_from", "tr", "sfreq"),
     "Views": ("view", "covariates", "covariate_columns", "without_views"),
     "Preparation": ("length", "scale", "by_group", "missing", "mask", "crop", "resize", "tensorize"),
     "Search": (

@@ -17,6 +17,7 @@ from .images import stacked_samples
 from .labels import ENTITIES, LABELS, choose_entry, confounds_in, describe, entity, from_text
 from .options import BIDS, Request
 from .readers.entries import NIFTI
+from .runs import events_beside
 from .samples import SampleSet
 from .tables import Table, is_missing, read_table
 from .volumes import nifti_shape, read_runs
@@ -124,17 +125,6 @@ def _walk(folder: Path) -> list[str]:
         if len(found) > MOST_MEMBERS:
             raise BadFileError(f"{folder}: must have at most {MOST_MEMBERS} files; give a part of the data set")
     return found
-
-
-_RECORDED = re.compile(r"_(bold|eeg|meg|ieeg)\.(nii|nii\.gz|set|vhdr|edf|bdf|fif)$", re.IGNORECASE)
-
-
-def events_beside(path: Path) -> Path | None:
-    """Return the table of events of a BIDS recording (``..._bold.nii.gz``): ``..._events.tsv`` in the same folder."""
-    name, number = _RECORDED.subn("_events.tsv", path.name)
-    name = re.sub(r"_(space|desc|res|hemi|echo|rec|recording)-[A-Za-z0-9]+", "", name)
-    table = path.with_name(name)
-    return table if number and table.is_file() else None
 
 
 def runs_in(folder: Path, rules: FileRules) -> list[Path]:

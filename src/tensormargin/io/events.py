@@ -18,9 +18,9 @@ import numpy as np
 
 from ..data import BadFileError, FileRules
 from ..runtime import Array, is_lazy, listed, quoted
-from ..transformers import Detrend
 from .labels import LABELS
 from .options import TABLE, Window
+from .runs import cleaned
 from .samples import IN_TIME
 from .tables import is_list, is_missing, read_table
 
@@ -64,11 +64,16 @@ def parsed_events(events: Any) -> Path | tuple[str, ...] | Literal[True] | None:
                     "onset, or names of events"
                 )
             return path
-        events = events.split(",")
-    names = tuple(dict.fromkeys(str(name).strip() for name in events if str(name).strip()))
+    names = parsed_names(events)
     if not names:
         raise ValueError("events (command line: --events) must name at least one event, or a table of events; got none")
     return names
+
+
+def parsed_names(given: Any) -> tuple[str, ...]:
+    """Return different names that are given as a list or separated by commas."""
+    names = given.split(",") if isinstance(given, str) else given or ()
+    return tuple(dict.fromkeys(str(name).strip() for name in names if str(name).strip()))
 
 
 def needs_table(path: Path, events: Any) -> BadFileError:
@@ -153,7 +158,7 @@ def format_counts(values: Array) -> str:
 
 
 def cut_series(
-    path: Path, data: Array, sfreq: float, events: Events, window: Window
+    path: Path, data: Array, sfreq: float, events: Events, window: Window, rules: FileRules
 ) -> tuple[Array, Array, Array, list[str]]:
     """Return a piece per event of a series, channels × times, their times in seconds from the onset, events, and notes.
 
@@ -176,12 +181,14 @@ def cut_series(
     starts = np.rint((events.onset + (window.delay or 0.0)) * sfreq) + first
     rows = np.flatnonzero((starts >= 0) & (starts + length <= data.shape[1]))  # before they become integers
     _check_any(path, events, rows, length < 1, data.shape[1] / sfreq)
-    series = _detrended(data.T, window.detrend).T
+    series = cleaned(path, data.T, window, rules).T
     pieces = np.stack([series[:, start : start + length] for start in starts[rows].astype(np.int64).tolist()])
     return pieces, (first + np.arange(length)) / sfreq, rows, _outside(path, len(events), len(rows))
 
 
-def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Window) -> tuple[Any, Array, list[str]]:
+def mean_volumes(
+    path: Path, volumes: Any, tr: float, events: Events, window: Window, rules: FileRules
+) -> tuple[Any, Array, list[str]]:
     """Return the mean of the volumes in the window of each event, the events that have any, and notes.
 
     Volume k is taken at the time k * tr. The window lasts from tmin to tmax after the (delayed) onset, by default as
@@ -197,17 +204,10 @@ def mean_volumes(path: Path, volumes: Any, tr: float, events: Events, window: Wi
     first, last = np.where(last < first, nearest, first), np.where(last < first, nearest, last)
     rows = np.flatnonzero((first >= 0) & (last < n_volumes))  # before they become integers
     _check_any(path, events, rows, False, n_volumes * tr)
-    series = _detrended(volumes, window.detrend)
+    series = cleaned(path, volumes, window, rules)
     means = [series[int(first[row]) : int(last[row]) + 1].mean(axis=0) for row in rows.tolist()]
     stack = import_module("dask.array").stack if is_lazy(volumes) else np.stack
     return stack(means), rows, _outside(path, len(events), len(rows))
-
-
-def _detrended(series: Any, degree: int | None) -> Any:
-    """Return a recording, time first, without its drift: a polynomial of this degree per entry."""
-    if degree is None:
-        return series
-    return Detrend(degree).fit_transform(series, groups=np.zeros(int(series.shape[0]), np.int64))
 
 
 def _check_any(path: Path, events: Events, rows: Array, is_empty: bool, seconds: float) -> None:

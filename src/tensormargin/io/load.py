@@ -14,17 +14,18 @@ from ..data import BadFileError, FileRules, LeakageWarning, axes_of, blocks_in_t
 from ..runtime import Array, counted, listed
 from . import options
 from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays
-from .bids import confounds_of, events_beside, groups_by_name, is_bids, load_bids, runs_in
+from .bids import confounds_of, groups_by_name, is_bids, load_bids, runs_in
 from .checksums import check_sha256
 from .concatenate import FILE, files_in, joined, turned_like
 from .containers import colours_in, load_container
-from .events import parsed_events
+from .events import parsed_events, parsed_names
 from .images import file_words, load_file_table, load_folder, load_one_file
 from .labels import Labels, confounds_in, entity, groups_in_names, read_labels, rows_by_path, unused_groups
 from .lazy import check_dask
 from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
 from .recordings import is_recording, load_recording, recording_endings
+from .runs import events_beside
 from .samples import IN_TIME, SampleSet
 from .tables import is_list, is_table, read_table
 from .volumes import load_volumes, nifti_shape
@@ -68,6 +69,8 @@ def load_samples(
     tr: float | None = None,
     delay: float | None = None,
     detrend: int | None = None,
+    run_confounds: str | Sequence[str] | None = None,
+    run_confounds_from: str | Path | Sequence[str | Path] | None = None,
     like: Any = None,
 ) -> SampleSet:
     """Load samples with their labels from a file or folder; nothing is ever unpickled.
@@ -165,6 +168,14 @@ def load_samples(
         Seconds to add to all onsets, such as 5 for a haemodynamic response.
     detrend : int, optional
         Degree of the polynomial over time to remove from a continuous recording before it is cut: the file is one run.
+    run_confounds : str or sequence of str, optional
+        Names or patterns ("trans_*") of confounds that are regressed out of a continuous recording, together with its
+        drift, before it is cut: columns of the table with one row per volume or time point that fMRIPrep writes,
+        ``..._desc-confounds_timeseries.tsv`` (or ``..._regressors.tsv``) beside ``..._bold.nii.gz``. Where derivatives
+        begin with n/a, the mean of the column stands for it. Confounds of samples are ``confounds``.
+    run_confounds_from : str, Path or sequence of them, optional
+        The table of confounds, if it is elsewhere; of several files one each, in the same order. All of its columns are
+        used unless ``run_confounds`` names some.
     like : ModelFile or SampleSet, optional
         Make the samples as those of a model (`load_model`) or of another set were made. Options given here override
         its ``loading``, which ``notes`` say; what does not apply to this kind of file is left out, and a table of
@@ -245,6 +256,10 @@ def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> Samp
             )
     with warnings.catch_warnings(action="ignore", category=LeakageWarning):
         each = [arguments] * len(paths) if tables is None else [{**arguments, "events": table} for table in tables]
+        confounds = _tables(given["run_confounds_from"])
+        if confounds:
+            _check_one_each(paths, confounds, "run_confounds_from")
+            each = [{**own, "run_confounds_from": table} for own, table in zip(each, confounds, strict=True)]
         if alone:
             return _load_alone(paths[0], each[0])
         parts = [_load_alone(path, own) for path, own in zip(paths, each, strict=True)]
@@ -265,13 +280,23 @@ def _tables_of(paths: Sequence[str | Path], given: Mapping[str, Any]) -> list[Pa
     tables = [Path(one) for one in (events if several else [events] if events else []) if is_list(Path(str(one)))]
     if not tables:
         return None
+    _check_one_each(paths, tables, "events")
+    return tables
+
+
+def _tables(given: Any) -> list[Path]:
+    """Return tables that were given as one path, as several or not at all."""
+    return [Path(one) for one in ([given] if isinstance(given, str | Path) else given or ())]
+
+
+def _check_one_each(paths: Sequence[str | Path], tables: Sequence[Path], option: str) -> None:
+    """Raise `BadFileError` if there is not one table per recording."""
     if len(tables) != len(paths):
         raise BadFileError(
-            f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: events (command line: --events) "
-            f"must be one table per recording, in the same order; got {counted(len(tables), 'table')} for "
-            f"{counted(len(paths), 'file')}"
+            f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: {option} (command line: "
+            f"--{option.replace('_', '-')}) must be one table per recording, in the same order; got "
+            f"{counted(len(tables), 'table')} for {counted(len(paths), 'file')}"
         )
-    return tables
 
 
 def _load_alone(path: str | Path, given: Mapping[str, Any]) -> SampleSet:
@@ -329,7 +354,9 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: options.Known =
     found = _with_axes(source, found, request)
     if request.select.confounds:
         found = _with_confounds(source, found, second, rows, request)
-    made = {"events": request.window.events, "size": request.layout.size, "confounds": request.select.confounds}
+    select, layout, window = request.select, request.layout, request.window
+    made = {"events": window.events, "run_confounds": window.run_confounds, "size": layout.size}
+    made["confounds"] = select.confounds
     stated = {"stated": dict(found.loading)} if found.loading else {}
     return replace(found, loading={**options.loading_facts({**given, **made, "kind": found.kind}), **stated})
 
@@ -337,6 +364,9 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: options.Known =
 def _request(source: Path, given: Mapping[str, Any], known: options.Known) -> tuple[options.Request, Labels | None]:
     """Return the checked arguments of `load_samples`, and the labels of a separate file."""
     lazy, ragged, confounds = given["lazy"], given["ragged"], given["confounds"]
+    tables = _tables(given["run_confounds_from"])
+    if tables:
+        _check_one_each([source], tables, "run_confounds_from")
     if lazy is True:
         check_dask(source)
     elif lazy not in (False, "auto"):
@@ -351,6 +381,8 @@ def _request(source: Path, given: Mapping[str, Any], known: options.Known) -> tu
         "axis": given["axis"] or 0,
         "size": None if given["size"] is None else tuple(given["size"]),
         "events": parsed_events(given["events"]),
+        "run_confounds": parsed_names(given["run_confounds"]) or (("*",) if tables else ()),
+        "run_confounds_from": tables[0] if tables else None,
         "lazy": False if ragged else lazy,
     }
     select, window, limits = (

@@ -167,6 +167,21 @@ class Window:
         metavar="DEGREE",
         only=_CUT,
     )
+    run_confounds: tuple[str, ...] = _option(
+        "Comma-separated columns (csf,trans_*,rot_*) of the confounds of each run, which are regressed out of it before "
+        "it is cut: of ..._desc-confounds_timeseries.tsv beside it.",
+        words="{} regressed out of each recording",
+        default=(),
+        metavar="COLUMNS",
+        only=_CUT,
+        valid=_list_of(_is_text),
+    )
+    run_confounds_from: Any = _option(
+        "Table of the confounds of a run, one row per volume; once per run, in their order. [default: beside it]",
+        "texts",
+        metavar="TABLE",
+        only=_CUT,
+    )
     tr: float | None = _seconds(
         "Repetition time of a 4-D NIfTI file that is cut; by default that of its header.",
         "repetition time {:g} s",
@@ -204,7 +219,7 @@ class Window:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is given for the part around events."""
-        return self.tmin is self.tmax is self.delay is self.detrend is None
+        return self.tmin is self.tmax is self.delay is self.detrend is None and not self.run_confounds
 
 
 @dataclass(frozen=True)
@@ -308,7 +323,8 @@ class Request:
             for one in fields(part):
                 given = getattr(part, one.name)
                 if one.name in names and given is not False and given != one.default:
-                    message = f"{one.name}={given!r} (command line: --{one.name}) does not apply here: {why}"
+                    option = f"--{one.name.replace('_', '-')}"
+                    message = f"{one.name}={given!r} (command line: {option}) does not apply here: {why}"
                     raise DoesNotApplyError(f"{path}: {message}", one.name)
 
     def refuse_window(self, path: Path) -> None:
@@ -316,7 +332,7 @@ class Request:
         self.refuse(path, (*_CUTTING, "tr"), "a part around events needs events=... (command line: --events)")
 
 
-_CUTTING = ("events", "tmin", "tmax", "delay", "detrend")
+_CUTTING = ("events", "tmin", "tmax", "delay", "detrend", "run_confounds", "run_confounds_from")
 REFUSABLE = ("samples", "labels", "groups", "axis", "size", *_CUTTING, "tr")
 """Options that change what is read, and that some sources have no use for."""
 

@@ -408,7 +408,7 @@ def _cut(path: Path, recording: Recording, request: Request) -> Recording:
             "around each event is a sample: tmin=... and tmax=... (command line: --tmin, --tmax), in seconds"
         )
     events, notes = choose_events(events, window.names, request.select.labels)
-    data, times, rows, more = cut_series(path, recording.data, sfreq, events, window)
+    data, times, rows, more = cut_series(path, recording.data, sfreq, events, window, request.rules)
     return replace(
         recording,
         data=data,
@@ -424,11 +424,11 @@ def _cut(path: Path, recording: Recording, request: Request) -> Recording:
 def _some_epochs(path: Path, recording: Recording, request: Request) -> Recording:
     """Return the epochs with certain events, and the part of them within the window."""
     window = request.window
-    if isinstance(window.events, Path) or window.delay or window.detrend is not None:
+    if isinstance(window.events, Path) or window.delay or window.detrend is not None or window.run_confounds:
         raise DoesNotApplyError(
-            f"{path}: is cut into epochs already; a table of events (command line: --events), --delay and --detrend "
-            "are for continuous recordings. Leave them out",
-            *("delay", "detrend"),
+            f"{path}: is cut into epochs already; a table of events (command line: --events), --delay, --detrend and "
+            "--run-confounds are for continuous recordings. Leave them out",
+            *("delay", "detrend", "run_confounds"),
         )
     if window.names is not None:
         column = request.select.labels or recording.label

@@ -75,7 +75,7 @@ def _around_events(path: Path, found: SampleSet, request: Request) -> SampleSet:
         )
     check_samples(path, found.data, "the recording", request.layout.missing)
     events, notes = choose_events(read_events(window.events, request.rules), None, request.select.labels)
-    data, rows, more = mean_volumes(path, found.data, tr, events, window)
+    data, rows, more = mean_volumes(path, found.data, tr, events, window, request.rules)
     return replace(
         found,
         data=data,
