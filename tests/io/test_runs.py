@@ -207,7 +207,7 @@ class TestConfoundsOfRuns:
         folder = study / "sub-02" / "func"
         table = folder / "sub-02_task-faces_run-1_desc-confounds_timeseries.tsv"
         table.write_text("csf\tempty\n" + "1\tn/a\nn/a\tn/a\n" * (2 * EVENTS))
-        with pytest.raises(BadFileError, match="row 2 has 'n/a'.*first rows only"):
+        with pytest.raises(BadFileError, match=r"row 2 has 'n/a'.*first rows only"):
             load_samples(folder, groups=False, run_confounds="csf")
         with pytest.raises(BadFileError, match="'empty' has no values"):
             load_samples(folder, groups=False, run_confounds="empty")

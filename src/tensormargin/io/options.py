@@ -168,8 +168,8 @@ class Window:
         only=_CUT,
     )
     run_confounds: tuple[str, ...] = _option(
-        "Comma-separated columns (csf,trans_*,rot_*) of the confounds of each run, which are regressed out of it before "
-        "it is cut: of ..._desc-confounds_timeseries.tsv beside it.",
+        "Comma-separated columns (csf,trans_*,rot_*) of the confounds of each run, regressed out of it before it is "
+        "cut: of ..._desc-confounds_timeseries.tsv beside it.",
         words="{} regressed out of each recording",
         default=(),
         metavar="COLUMNS",
