@@ -100,12 +100,10 @@ def write_outside_pages() -> None:
 
 def lead_inside(app, docname: str, source: list[str]) -> None:
     """Let links to these files lead to their pages."""
-    if "/" not in docname:
-        for outside, page in OUTSIDE.items():
-            source[0] = source[0].replace(f"]({outside})", f"]({page})")
-        source[0] = (
-            source[0].replace("](examples)", "](gallery/index.rst)").replace("](api_reference.py)", "](api/index.rst)")
-        )
+    up = "../" * docname.count("/")
+    pages = {**OUTSIDE, "examples": "gallery/index.rst", "api_reference.py": "api/index.rst"}
+    for target, page in pages.items():
+        source[0] = source[0].replace(f"]({up}{target})", f"]({up}{page})")
 
 
 def setup(app) -> None:

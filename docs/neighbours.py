@@ -24,8 +24,8 @@ How to use the classifiers with other libraries, and what does not work there. A
 against the real libraries (`pip install ".[guests]" && pytest tests/guests`).
 
 In the snippets, `X` is an array of shape (samples, channels, times) unless the text says otherwise, `X_new` are more
-samples, `y` holds the labels, and `groups` the subject or session of each sample. The [guide](guide.md#arrays) lists
-which objects other than arrays `fit` and `predict` accept.
+samples, `y` holds the labels, and `groups` the subject or session of each sample. The [guide](guide/load.md#arrays)
+lists which objects other than arrays `fit` and `predict` accept.
 """
 
 

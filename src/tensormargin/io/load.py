@@ -147,7 +147,7 @@ def load_samples(
         have a column sha256 with the digest of each file instead.
     mode_names : sequence of str, or str, optional
         Names of the modes of a sample, with units in brackets: ``["channel", "time[ms]"]``; or all in one text, with
-        coordinates, as ``--modes`` takes it. By default what the file states (see `SampleSet.axes` and docs/guide.md).
+        coordinates, as ``--modes`` takes it. By default what the file states (`SampleSet.axes`).
     mode_values : mapping of str to array-like, or sequence of array-like or None, optional
         Coordinates of modes, one number or text per index, by name or one entry per mode.
     events : str, Path or sequence of them, optional

@@ -18,7 +18,7 @@ FULL, EQUAL = "full", "equal"
 DECOMPOSITIONS = (FULL, "cp", "tucker", "tt")
 RANKS = (1, 2, 4)
 LAMS = (1.0, 10.0)
-"""Values of lambda: these two do what more of them do (docs/guide.md, benchmarks/results/search.md)."""
+"""Values of lambda: these two do what more of them do (benchmarks/results/search.md)."""
 MUS = ((0.0, 0.0), (1.0, 1.0), (10.0, 10.0), (10.0, 0.0))
 """Pairs (mu1, mu2), from the support vector machine to strong margin terms, with and without the margin mean."""
 
