@@ -307,6 +307,16 @@ def fewer_models(*names: str, lams=(0.1, 1), mus=(1,), cs=(0.1, 10.0), **paramet
         yield
 
 
+@contextmanager
+def fewer_folds(number: int = 2):
+    """Let `fit` have so many inner and outer folds by default, for tests of commands as people type them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for option in main.commands["fit"].params:
+            if option.name in ("folds", "outer_folds"):
+                patch.setattr(option, "default", number)
+        yield
+
+
 def low_rank_classes(seed: int, n: int, shape: tuple[int, ...], delta: float, rank: int = 2):
     """Return (X, t): unit noise with class means that differ by delta times a unit-norm tensor of the given CP rank."""
     from tensormargin.datasets import make_low_rank_classes

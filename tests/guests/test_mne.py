@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tensormargin import (
+    TensorMarginAutoClassifier,
     TensorMarginClassifier,
     TensorMarginClassifierCV,
     TensorScaler,
@@ -95,6 +96,15 @@ def test_epochs_go_into_fit_and_predict(model, recorded):
     np.testing.assert_array_equal(predicted, fitted.predict(recorded.get_data(copy=False)))
     assert fitted.score(recorded["left"], np.ones(12, int)) > 0.9
     np.testing.assert_allclose(TensorScaler(0).fit_transform(recorded).mean(axis=(0, 2)), 0, atol=1e-9)
+
+
+def test_epochs_are_read_once_by_the_classifier_that_finds_out_their_kind(recorded, monkeypatch):
+    read, get_data = [], mne.BaseEpochs.get_data
+    monkeypatch.setattr(mne.BaseEpochs, "get_data", lambda *given, **more: read.append(1) or get_data(*given, **more))
+    model = TensorMarginAutoClassifier(lams=(1,), mus=(1,), cv=2).fit(recorded, recorded.events[:, 2])
+    assert len(read) == 1
+    assert (model.kind_, model.sfreq_) == ("eeg", pytest.approx(SFREQ))
+    assert model.axes_in_[0].values.tolist() == INFO["ch_names"]
 
 
 def test_epochs_cut_from_a_recording():

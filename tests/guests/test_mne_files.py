@@ -14,9 +14,12 @@ import pytest
 mne = pytest.importorskip("mne", reason="MNE is not installed")
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
-import numpy as np
+import csv
 
-from tensormargin.io import BadFileError, load_samples
+import numpy as np
+from conftest import fewer_folds, fewer_models, run, undrawn_figures
+
+from tensormargin.io import BadFileError, load_model, load_samples
 
 CHANNELS, SFREQ = ["Fz", "Cz", "Pz"], 100.0
 X = 1e-6 * np.random.default_rng(0).normal(size=(6, 3, 20))
@@ -198,15 +201,15 @@ def test_epochs_objects_know_their_axes():
 def test_bids_recordings_are_cut_around_the_tables_beside_them(ending, tmp_path):
     """Several recordings, each with a table of events; subjects are groups, or runs of a single subject."""
     raw, study = recording(), tmp_path / "study"
-    for subject, run in (("01", 1), ("01", 2), ("02", 1)):
+    for subject, number in (("01", 1), ("01", 2), ("02", 1)):
         folder = study / f"sub-{subject}" / "eeg"
         folder.mkdir(parents=True, exist_ok=True)
-        stem = f"sub-{subject}_task-hands_run-{run}"
+        stem = f"sub-{subject}_task-hands_run-{number}"
         save_as(ending, raw, folder / f"{stem}_eeg{ending}")
-        names = NAMES if run == 1 else [*NAMES[:5], "n/a"]
+        names = NAMES if number == 1 else [*NAMES[:5], "n/a"]
         rows = [f"{at / SFREQ}\t0.1\t{name}" for at, name in zip(AT, names, strict=True)]
         (folder / f"{stem}_events.tsv").write_text("\n".join(["onset\tduration\ttrial_type", *rows]))
-        confounds = np.random.default_rng(run).normal(size=(500, 2))
+        confounds = np.random.default_rng(number).normal(size=(500, 2))
         table = "\n".join(["a\tb", *("\t".join(map(str, row)) for row in confounds)])
         (folder / f"{stem}_desc-confounds_timeseries.tsv").write_text(table)
     found = load_samples(study, tmin=-0.1, tmax=0.2)
@@ -234,3 +237,26 @@ def save_as(ending, raw, path):
     else:
         pytest.importorskip("pybv", reason="pybv is not installed")
         mne.export.export_raw(path, raw)
+
+
+def test_someone_with_a_file_of_epochs(tmp_path):
+    for name, n in (("study", 24), ("new", 10)):
+        codes = 1 + np.arange(n) % 2
+        data = np.random.default_rng(n).normal(size=(n, 3, 24))
+        data[codes == 1, :, :12] += 1.5
+        events = np.column_stack([40 * np.arange(n), np.zeros(n, int), codes])
+        info = mne.create_info(CHANNELS, SFREQ, "eeg")
+        epochs = mne.EpochsArray(1e-6 * data, info, events, event_id={"left": 1, "right": 2})
+        epochs.save(tmp_path / f"{name}-epo.fif")
+    with fewer_models("auto_model", lams=(1,), mus=(1,)), fewer_folds(), undrawn_figures():
+        fitted = run("fit", "study-epo.fif", cwd=tmp_path)
+    assert "of kind eeg" in fitted.stderr
+    about = load_model(tmp_path / "study-epo.skops").facts["about"]
+    assert about["evaluation"]["accuracy"] > 0.75
+    assert "What this does not show" in (tmp_path / "study-epo.html").read_text(encoding="utf-8")
+    predicted = run("predict", "study-epo.skops", "new-epo.fif", "-o", "new.csv", cwd=tmp_path)
+    assert predicted.returncode == 0, predicted.stderr
+    with (tmp_path / "new.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["label"] for row in rows] == ["left", "right"] * 5
+    assert np.mean([row["predicted"] == row["label"] for row in rows]) >= 0.8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tensormargin import (
     save_model,
     weight_maps,
 )
+from tensormargin.data import conversion
 
 FEW = {"lams": (1,), "mus": (1,), "cv": 2, "random_state": 0}
 
@@ -82,6 +84,42 @@ class TestTheSearch:
         np.testing.assert_allclose(turned.decision_function(X.swapaxes(1, 2)), fitted.decision_function(X), rtol=1e-5)
 
 
+class _Counted(TensorScaler):
+    """Scales, and counts how often it is fitted to how many samples."""
+
+    fits: Counter[int] = Counter()  # noqa: RUF012 - of all copies
+
+    def fit(self, X, y=None, groups=None, confounds=None):
+        self.fits[len(X)] += 1
+        return super().fit(X, y, groups, confounds)
+
+
+class TestEachThingIsDoneOnce:
+    def test_lists_are_converted_once(self, series, monkeypatch):
+        X, y = series
+        stacked, stack = [], conversion._stacked
+        monkeypatch.setattr(conversion, "_stacked", lambda X, ragged: stacked.append(len(X)) or stack(X, ragged))
+        model = TensorMarginAutoClassifier(**FEW).fit(list(X), y)
+        assert stacked == [24]
+        monkeypatch.undo()
+        np.testing.assert_array_equal(model.predict(list(X)), model.predict(X))
+
+    def test_the_shape_behind_a_preparation_is_found_out_once(self, series):
+        _Counted.fits.clear()
+        model = TensorMarginAutoClassifier(preparation=_Counted(), **FEW).fit(*series)
+        alternatives = len(model._alternatives())
+        assert _Counted.fits[24] == alternatives + 1  # for the shape behind each of them, and the refit
+
+    def test_axes_are_kept(self, series):
+        xarray = pytest.importorskip("xarray", reason="needs xarray: pip install xarray")
+        X, y = series
+        named = xarray.DataArray(X, dims=("sample", "channel", "time"))
+        model = TensorMarginAutoClassifier(**FEW).fit(named, y)
+        assert [axis.name for axis in model.axes_in_] == ["channel", "time"]
+        with pytest.raises(ValueError, match=r"mode 0 .* was 'channel' and is 'time'"):
+            model.predict(named.transpose("sample", "time", "channel"))
+
+
 class TestWhatIsTaken:
     def test_series_of_different_lengths(self, series):
         X, y = series
@@ -95,6 +133,7 @@ class TestWhatIsTaken:
         model = TensorMarginAutoClassifier(**FEW).fit(Views({"a": X, "b": X[:, :2, :5]}), y)
         assert model.kind_ == "plain"
         assert set(model.sample_shape_) == {"a", "b"}
+        assert TensorMarginAutoClassifier(**FEW).fit({"a": X, "b": X[:, :2, :5]}, y).kind_ == "plain"
         with pytest.raises(ValueError, match="kind='eeg' is for one tensor per sample; leave it out"):
             TensorMarginAutoClassifier("eeg", **FEW).fit(Views({"a": X, "b": X}), y)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .validation import checked_labels, checked_samples, checked_training, chunked_along_samples, compare_axes
     from .validation import named_as_fitted, names_of, reject_not_finite, same_library, samples_as_fitted
     from .validation import samples_of_any_length, text_or_numbers
-    from .views import COVARIATES, Shapes, Views, errors_name_view, is_views, missing_samples, reject_partly_finite
-    from .views import reject_without_views, shape_of, views_or_array, views_or_samples
+    from .views import COVARIATES, Shapes, Views, converted, errors_name_view, is_views, missing_samples
+    from .views import reject_partly_finite, reject_without_views, shape_of, views_or_array, views_or_samples
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -85,10 +85,15 @@ def _checked_views(estimator: Any, X: Views, finite: bool) -> Views:
     return X.replaced(checked)
 
 
-def checked_training(estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False) -> tuple[Any, Array]:
-    """Return samples to fit on, as `checked_samples` does, or Views, and their labels as a NumPy array."""
-    X, axes = converted(X, ragged)
-    compare_axes(estimator, axes, reset=True)
+def checked_training(
+    estimator: Any, X: Any, y: Any, finite: bool = True, ragged: bool = False, axes: AnyAxes = None
+) -> tuple[Any, Array]:
+    """Return samples to fit on, as `checked_samples` does, or Views, and their labels as a NumPy array.
+
+    ``axes`` are those of samples that have been converted to an array, which states none.
+    """
+    X, stated = converted(X, ragged)
+    compare_axes(estimator, stated if axes is None else axes, reset=True)
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
     if _is_plain(X):
         X, labels = validate_data(estimator, X, labels, dtype="numeric", allow_nd=True, ensure_all_finite=False)

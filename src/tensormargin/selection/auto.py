@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data import Metadata, Views, as_samples, axes_in, checked_any_axes, is_ragged, shape_of_samples
+from ..data import AnyAxes, Metadata, Views, checked_any_axes, converted, is_ragged, shape_of_samples
 from ..inspection import weight_maps
 from ..io import SampleSet
 from ..transformers import EqualLength, Recipe, describe_step, fit_transformed
@@ -18,6 +18,7 @@ from .classifier import TensorMarginClassifierCV
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Mu
 from .kinds import KINDS, guess_kind, sampling_frequency, scaled_or_not, settled, time_mode
 from .scoring import DEFAULT_RULE
+from .training import Training
 
 _CHOSEN = {"decompositions": DECOMPOSITIONS, "ranks": RANKS, "rule": DEFAULT_RULE}
 
@@ -119,12 +120,12 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
 
     _settled: dict[str, Any] = {}  # noqa: RUF012 - replaced by each fit
 
-    def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> None:
-        """Find out the kind of the samples, and settle what is tried."""
+    def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
+        """Find out the kind of the samples, and settle what is tried; return the samples as an array, with axes."""
         self._settled = {}
         samples, before = _with_facts(X), self.preparation
         if samples is None:  # `_checked` says why
-            return
+            return X, None
         if before is None and is_ragged(samples.data):
             before = EqualLength()
         self.kind_: str
@@ -133,13 +134,22 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         if isinstance(prepared, Views):
             if self.kind_ != "plain":
                 raise ValueError(f"kind={self.kind_!r} is for one tensor per sample; leave it out for several views")
-            self.sfreq_, self._settled = self.sfreq, scaled_or_not(Recipe().scaler(prepared.shapes), before)
-            return
+            self.sfreq_, tried = self.sfreq, scaled_or_not(Recipe().scaler(prepared.shapes), before)
+            self._settled = {**tried, "first_shape": prepared.shapes}
+            return samples.data, samples.axes
         shape = tuple(int(size or 1) for size in shape_of_samples(prepared))
         time = time_mode(samples, shape, self.kind_) if self.time is None else self.time
         same = shape == samples.sample_shape
         self.sfreq_ = self.sfreq or samples.sfreq or (sampling_frequency(samples, time) if same else None)
         self._settled = settled(self.kind_, shape, self.sfreq_, before, self.linear, time)
+        if time in (-1, len(shape) - 1):
+            self._settled["first_shape"] = shape
+        return samples.data, samples.axes
+
+    def _shape_behind(self, training: Training, which: int) -> Any:
+        """Return a shape that is known: the first alternative has nothing but the preparation that comes first."""
+        known = self._settled.get("first_shape") if self.tried_[which] == 0 else None
+        return super()._shape_behind(training, which) if known is None else known
 
     def _setting(self, name: str) -> Any:
         value = getattr(self, name)
@@ -162,7 +172,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
 
 def _with_facts(X: Any) -> SampleSet | None:
     """Return samples with what X states about them; None for what is no samples."""
-    data = as_samples(X, ragged=True)
+    data, axes = converted(X, ragged=True)
     if not isinstance(data, Views) and not hasattr(data, "shape"):
         data = np.asarray(data)
     if not isinstance(data, Views) and not is_ragged(data) and (len(data.shape) < 2 or 0 in data.shape):
@@ -170,7 +180,7 @@ def _with_facts(X: Any) -> SampleSet | None:
     shape = data.shapes if isinstance(data, Views) else shape_of_samples(data)
     first = X[0] if isinstance(X, list | tuple) and X else X
     affine = getattr(first, "affine", None)  # of a NIfTI image
-    return SampleSet(data, None, None, None, affine, "samples", "", (), axes=checked_any_axes(axes_in(X), shape))
+    return SampleSet(data, None, None, None, affine, "samples", "", (), axes=checked_any_axes(axes, shape))
 
 
 def auto_model(

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..data import (
+    AnyAxes,
     Checkpoint,
     Metadata,
     checked_training,
@@ -283,15 +284,15 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)
-        self._prepare_search(X, y, Metadata(groups, confounds))
-        training = self._checked(X, y, sample_weight, Metadata(groups, confounds))
+        X, axes = self._prepare_search(X, y, Metadata(groups, confounds))
+        training = self._checked(X, y, sample_weight, Metadata(groups, confounds), axes)
         rng = check_random_state(self.random_state)
         splits, n_once = self._repeated_splits(training.y, training.metadata.groups, training.X, rng)
         check_training_parts(splits, training.y)
         template = self._template(rng.randint(2**31 - 1))
         training, cheapest = self._affordable(training, len(splits), deadline)
         began = deadline.now()
-        shapes = [shape_of(training.prepared_whole(which)[0]) for which in range(len(training.preparations))]
+        shapes = [self._shape_behind(training, which) for which in range(len(training.preparations))]
         tried = self._candidates(training, shapes)
         default = default_of(tried, shapes)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
@@ -315,19 +316,24 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
 
-    def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> None:
-        """Find out what depends on the samples, in subclasses."""
+    def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
+        """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""
+        return X, None
+
+    def _shape_behind(self, training: Training, which: int) -> Any:
+        """Return the shape of the samples after one of the preparations."""
+        return shape_of(training.prepared_whole(which)[0])
 
     def _setting(self, name: str) -> Any:
         """Return a parameter; in subclasses, what stands for one that is not given."""
         return getattr(self, name)
 
-    def _checked(self, X: Any, given: Any, sample_weight: Any, metadata: Metadata) -> Training:
+    def _checked(self, X: Any, given: Any, sample_weight: Any, metadata: Metadata, axes: AnyAxes) -> Training:
         """Return the validated training set, with the preparations to choose from."""
         self._check_grid()
         alternatives = self._alternatives()
         finite = not self._takes_nan
-        X, y = checked_training(self, X, given, finite=finite, ragged=self._takes_ragged)
+        X, y = checked_training(self, X, given, finite=finite, ragged=self._takes_ragged, axes=axes)
         X = loaded_if_small(X, finite=finite)
         check_classification_targets(y)
         classes = np.unique(y)
