@@ -1,6 +1,8 @@
 """sktime: pipelines for time series.
 
-sktime's panels (`numpy3D`, nested frames, lists of frames) are samples; in a list of frames they are time × channels.
+sktime's panels (`numpy3D`, `pd-multiindex`, nested frames, lists of frames) are samples, channels × time; in a list of
+frames they are time × channels. Series may differ in length where the first step is `EqualLength`, and in
+`TensorMarginAutoClassifier`.
 Pipelines that end in a scikit-learn classifier flatten panels silently, and the weight is then flat.
 `Tensorize((channels, times))` before the classifier folds them back, in `SklearnClassifierPipeline` and in
 `TSCGridSearchCV`.
@@ -18,7 +20,7 @@ from sktime.classification.compose import SklearnClassifierPipeline
 from sktime.datatypes import convert_to
 from sktime.transformations.panel.reduce import Tabularizer
 
-from tensormargin import EqualLength, Tensorize, TensorMarginClassifier
+from tensormargin import EqualLength, Tensorize, TensorMarginAutoClassifier, TensorMarginClassifier
 from tensormargin.data import as_samples
 from tensormargin.report import describe_model
 
@@ -26,7 +28,7 @@ Y = np.arange(20) % 2
 X = np.random.default_rng(0).standard_normal((20, 3, 12)) + Y[:, None, None]
 
 
-@pytest.mark.parametrize("kind", ["numpy3D", "nested_univ", "df-list"])
+@pytest.mark.parametrize("kind", ["numpy3D", "nested_univ", "pd-multiindex", "df-list"])
 def test_containers_of_panels(kind):
     given = convert_to(X, kind)
     expected = X if kind != "df-list" else np.swapaxes(X, 1, 2)  # a frame of sktime is time x channels
@@ -35,11 +37,13 @@ def test_containers_of_panels(kind):
     np.testing.assert_array_equal(model.predict(given), model.predict(expected))
 
 
-@pytest.mark.parametrize("kind", ["nested_univ", "df-list"])
+@pytest.mark.parametrize("kind", ["nested_univ", "pd-multiindex", "df-list"])
 def test_series_of_different_lengths(kind):
     given = convert_to(X, kind)
     if kind == "df-list":
         given = [frame.iloc[: 8 + row % 5] for row, frame in enumerate(given)]
+    elif kind == "pd-multiindex":
+        given = shortened(given)
     else:
         given = given.apply(lambda row: row.map(lambda cell: cell.iloc[: 8 + row.name % 5]), axis=1)
     with pytest.raises(ValueError, match="8 to 12 long"):
@@ -47,6 +51,35 @@ def test_series_of_different_lengths(kind):
     step = EqualLength(mode=0 if kind == "df-list" else -1)
     model = make_pipeline(step, TensorMarginClassifier("cp", 1)).fit(given, Y)
     assert model.score(given, Y) > 0.8
+
+
+def shortened(frame):
+    """Return a panel whose series have 8 to 12 times."""
+    rows, times = (frame.index.get_level_values(level) for level in (0, 1))
+    return frame[times < 8 + rows % 5]
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_panels_in_the_classifier_to_begin_with(unequal):
+    frame = convert_to(X, "pd-multiindex")
+    frame.columns = ["x", "y", "z"]
+    frame = shortened(frame) if unequal else frame
+    model = TensorMarginAutoClassifier(lams=(1,), mus=(0,), cv=2, random_state=0).fit(frame, Y)
+    assert model.kind_ == "series"
+    assert model.score(frame, Y) > 0.8
+    assert model.axes_in_[0].values.tolist() == ["x", "y", "z"]
+    series = [X[row][:, : 8 + row % 5] if unequal else X[row] for row in range(20)]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(series))
+    with pytest.raises(ValueError, match="channel"):
+        model.predict(frame[["x", "z", "y"]])
+
+
+def test_rows_of_panels_are_in_the_order_of_time():
+    frame = convert_to(X, "pd-multiindex")
+    with pytest.raises(ValueError, match=r"order of time; those of 0 are not.*sort_index"):
+        as_samples(frame[::-1].sort_index(level=0, sort_remaining=False))
+    table = frame.groupby(level=0).head(1)  # one row per instance: a table of vectors, as before
+    assert as_samples(table) is table
 
 
 def test_samples_that_were_flattened_are_folded_back():

@@ -128,6 +128,32 @@ class TestWhatIsTaken:
         assert (model.kind_, model.why_) == ("series", "they have different lengths")
         assert model.predict(cut[:3]).shape == (3,)
 
+    @pytest.mark.parametrize("time_first", [False, True])
+    def test_series_that_are_padded_with_nan(self, series, time_first):
+        X, y = series
+        padded = X.copy()
+        for place, one in enumerate(padded):
+            one[:, 30 + place % 10 :] = np.nan
+        cut = [one[:, : 30 + place % 10] for place, one in enumerate(X)]
+        if time_first:
+            padded, cut = padded.swapaxes(1, 2), [one.T for one in cut]
+        model = TensorMarginAutoClassifier(**FEW).fit(padded, y)
+        assert (model.kind_, model.why_) == ("series", "they have different lengths")
+        expected = TensorMarginAutoClassifier(**FEW).fit(cut, y)
+        np.testing.assert_array_equal(model.decision_function(padded), expected.decision_function(cut))
+        np.testing.assert_array_equal(model.decision_function(cut), expected.decision_function(cut))
+
+    def test_nan_elsewhere_is_refused(self, series):
+        X, y = series
+        fitted = TensorMarginAutoClassifier(**FEW).fit([one[:, : 30 + place % 10] for place, one in enumerate(X)], y)
+        for where in ((4, slice(None), 5), (4, 1, slice(35, None))):
+            wrong = X.copy()
+            wrong[(7, slice(None), slice(30, None))] = np.nan
+            wrong[where] = np.nan
+            for act in (lambda given: TensorMarginAutoClassifier(**FEW).fit(given, y), fitted.predict):
+                with pytest.raises(ValueError, match=r"at their end, in all channels; .* is 4\).*Impute\(\)"):
+                    act(wrong)
+
     def test_several_views(self, series):
         X, y = series
         model = TensorMarginAutoClassifier(**FEW).fit(Views({"a": X, "b": X[:, :2, :5]}), y)

@@ -31,6 +31,7 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
     - Lists, tuples, object arrays and pandas Series of equally shaped arrays are stacked, one sample each.
     - In a data frame of arrays, a single column is stacked like a Series; several columns become the first mode of a
       sample (channels x time for sktime's nested frames). Each of several column levels becomes a mode.
+    - A data frame whose rows have two levels, instance and time (sktime's pd-multiindex), holds series: channels x time.
     - A NIfTI image with four axes has its samples along the last; a list holds images with three axes, one sample each,
       or images with four axes, such as runs, whose samples are concatenated.
     - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`.
@@ -122,6 +123,8 @@ def axes_in(X: Any) -> AnyAxes:
 def _axes_of_frame(X: Any) -> Axes | None:
     if getattr(X, "ndim", 0) != 2:
         return None
+    if _is_panel(X):
+        return _axes_of_panel(X)
     if X.columns.nlevels > 1:
         names = [str(name) if name is not None else "" for name in X.columns.names]
         levels = _levels(X.columns)
@@ -294,6 +297,8 @@ def _from_pandas(X: Any, ragged: bool) -> Any:
     if getattr(X, "ndim", 0) != 2:  # a Series, an Index or a pandas array
         cells = X.to_numpy() if hasattr(X, "to_numpy") else X
         return _stacked(cells, ragged) if getattr(cells, "dtype", None) == np.dtype(object) else X
+    if _is_panel(X):
+        return _stack(_series_in(X), ragged)
     nested = _columns_of_arrays(X)
     if X.columns.nlevels == 1 and not nested:
         return X  # a table: scikit-learn reads it and stores its column names
@@ -308,6 +313,35 @@ def _from_pandas(X: Any, ragged: bool) -> Any:
     cells = np.empty((len(X), *shape), dtype=object)
     cells.reshape(len(X), -1)[...] = X.to_numpy(dtype=object)
     return _stacked(cells, ragged)
+
+
+def _is_panel(frame: Any) -> bool:
+    """Return whether the rows of a frame are times of series: two levels, of which the first one repeats."""
+    index = frame.index
+    return index.nlevels == 2 and frame.columns.nlevels == 1 and index.get_level_values(0).has_duplicates
+
+
+def _series_in(frame: Any) -> list[Array]:
+    """Return the series of a frame with the levels instance and time, channels x time, in the order of instances."""
+    series = []
+    for instance, own in frame.groupby(level=0, sort=False):
+        times = own.index.get_level_values(1)
+        if not times.is_monotonic_increasing or times.has_duplicates:
+            raise ValueError(
+                f"the rows of a frame with two levels, instance and time, must be in the order of time; those of "
+                f"{instance!r} are not. Sort them with frame.sort_index(), or, if each row is a sample, give the frame "
+                "one level with frame.reset_index(drop=True)"
+            )
+        series.append(own.to_numpy().T)
+    return series
+
+
+def _axes_of_panel(frame: Any) -> Axes:
+    """Return channels by name, and times where all series have the same ones, in numbers."""
+    times = [own.index.get_level_values(1) for _, own in frame.groupby(level=0, sort=False)]
+    shared = times[0].dtype.kind in "iuf" and all(times[0].equals(own) for own in times[1:])
+    names = [str(one) for one in frame.columns]
+    return Axis("channel", "", names), Axis("time", "", times[0].to_numpy() if shared else None)
 
 
 def _columns_of_arrays(frame: Any) -> bool:

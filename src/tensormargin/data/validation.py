@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_y, _num_samples, check_consistent_le
 
 from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from .axes import AnyAxes, Axis, contradictions
-from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples
+from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
 from .views import Shapes, Views, converted, missing_samples, reject_partly_finite, reject_without_views
 
 NOT_FINITE = (
@@ -218,7 +218,9 @@ def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes, given: str)
 
 def named_as_fitted(estimator: Any, X: Any) -> Any:
     """Return X, a data frame as an array where the estimator was fitted without names of columns."""
-    return X if hasattr(estimator, "feature_names_in_") or not hasattr(X, "columns") else as_array(X)
+    if hasattr(estimator, "feature_names_in_") or not hasattr(X, "columns"):
+        return X
+    return as_array(as_samples(X, ragged=True))
 
 
 def samples_of_any_length(estimator: Any, X: Any) -> Any:
@@ -351,6 +353,31 @@ def reject_not_finite(X: Any) -> Any:
         shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
         raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
     return X
+
+
+def without_padding(X: Any, axis: int) -> Any:
+    """Return samples without NaN at their ends along an axis: a vector of arrays if they then differ in length."""
+    if is_lazy(X):
+        return X  # its chunks are cut when they are changed
+    for position, sample in enumerate(X) if is_ragged(X) or not all_finite(X) else ():
+        if namespace(sample).any(namespace(sample).isinf(sample)):
+            raise ValueError(
+                f"samples must hold numbers, or NaN where entries are missing; sample {position} has infinity. Replace "
+                "it by NaN, or leave that sample out"
+            )
+    if is_ragged(X) or all_finite(X):
+        return X
+    samples = to_host(X)
+    others = tuple(place for place in range(1, samples.ndim) if place != axis)
+    known: Array = ~np.asarray(np.isnan(samples).all(axis=others))
+    if not known.any(axis=1).all():
+        first = int(known.any(axis=1).argmin())
+        raise ValueError(f"every sample needs an entry; all those of sample {first} are NaN. Leave it out")
+    lengths = known.shape[1] - known[:, ::-1].argmax(axis=1)
+    if lengths.min() == known.shape[1]:
+        return X
+    before = (slice(None),) * (axis - 1)
+    return vector_of([sample[(*before, slice(length))] for sample, length in zip(samples, lengths, strict=True)])
 
 
 def chunked_along_samples(X: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,10 +11,21 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data import AnyAxes, Metadata, Views, checked_any_axes, converted, is_ragged, shape_of_samples
+from ..data import (
+    AnyAxes,
+    Metadata,
+    Views,
+    all_finite,
+    as_samples,
+    checked_any_axes,
+    converted,
+    is_ragged,
+    shape_of_samples,
+    without_padding,
+)
 from ..inspection import weight_maps
 from ..io import SampleSet
-from ..transformers import EqualLength, Recipe, describe_step, fit_transformed
+from ..transformers import EqualLength, Recipe, describe_step, fit_transformed, takes_ragged
 from .classifier import TensorMarginClassifierCV
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Mu
 from .kinds import KINDS, guess_kind, sampling_frequency, scaled_or_not, settled, time_mode
@@ -44,7 +56,8 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         The mode of time of series, counted from 0; by default what the samples state, or the last but for samples with
         many rows and few columns.
     preparation : transformer or None, default=None
-        What comes first. Samples that differ in length get one length without it (`EqualLength`).
+        What comes first. Samples that differ in length, also if NaN pads shorter ones at their end, get one length
+        without it (`EqualLength`).
     decompositions, ranks, rule : default=None
         As in `TensorMarginClassifierCV`; by default what suits the kind.
     lams, mus, cv, scoring, exhaustive, budget, class_weight, multi_class
@@ -126,8 +139,10 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         samples, before = _with_facts(X), self.preparation
         if samples is None:  # `_checked` says why
             return X, None
+        if before is None:
+            samples = replace(samples, data=_unpadded(samples.data, self.time))
         if before is None and is_ragged(samples.data):
-            before = EqualLength()
+            before = EqualLength(mode=shape_of_samples(samples.data).index(None))
         self.kind_: str
         self.kind_, self.why_ = guess_kind(samples) if self.kind == "auto" else (self.kind, "")
         prepared = samples.data if before is None else fit_transformed(clone(before), samples.data, y, metadata)
@@ -150,6 +165,11 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         """Return a shape that is known: the first alternative has nothing but the preparation that comes first."""
         known = self._settled.get("first_shape") if self.tried_[which] == 0 else None
         return super()._shape_behind(training, which) if known is None else known
+
+    def _apply(self, method: str, X: Any, *others: Any, **options: Any) -> Any:
+        if self.preparation is None and takes_ragged(self.best_estimator_):
+            X = _unpadded(as_samples(X, ragged=True), self.time)
+        return super()._apply(method, X, *others, **options)
 
     def _setting(self, name: str) -> Any:
         value = getattr(self, name)
@@ -181,6 +201,22 @@ def _with_facts(X: Any) -> SampleSet | None:
     first = X[0] if isinstance(X, list | tuple) and X else X
     affine = getattr(first, "affine", None)  # of a NIfTI image
     return SampleSet(data, None, None, None, affine, "samples", "", (), axes=checked_any_axes(axes, shape))
+
+
+def _unpadded(data: Any, time: int | None) -> Any:
+    """Return series that NaN pads at their end, along any mode or that of time, as a vector; others as they are."""
+    if not isinstance(data, np.ndarray) or is_ragged(data) or data.ndim < 3 or all_finite(data):
+        return data
+    order = data.ndim - 1
+    for mode in range(order - 1, -1, -1) if time is None else (time % order,):
+        found = without_padding(data, mode + 1)
+        if all(map(all_finite, found)):
+            return found
+    first = int(np.isnan(data).any(axis=tuple(range(1, data.ndim))).argmax())
+    raise ValueError(
+        f"NaN may only pad shorter series at their end, in all channels; it is elsewhere, too (the first sample with NaN "
+        f"is {first}). Fill such entries in with preparation=tensormargin.Impute(), or leave those samples out"
+    )
 
 
 def auto_model(

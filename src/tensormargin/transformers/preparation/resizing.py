@@ -22,9 +22,9 @@ from ...data import (
     is_ragged,
     samples_as_fitted,
     shape_of_samples,
-    vector_of,
+    without_padding,
 )
-from ...runtime import Array, as_array, as_like, cast, dtype_of, is_foreign, is_lazy, like, namespace, to_host
+from ...runtime import Array, as_array, as_like, cast, dtype_of, is_foreign, like, namespace
 from ._base import KeepsTensors, OptionError, check_sizes, checked_choice, checked_count, wrong_shape
 from ._passes import floating, in_order
 
@@ -173,7 +173,7 @@ class EqualLength(KeepsTensors):
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
         self._check_parameters()
         mode = self._place(self.sample_shape_in_)
-        X = _without_padding(X, mode + 1)
+        X = without_padding(X, mode + 1)
         shape = self.sample_shape_in_ = shape_of_samples(X)
         others = [place for place, size in enumerate(shape) if size is None and place != mode]
         if others:
@@ -210,7 +210,7 @@ class EqualLength(KeepsTensors):
         return samples_as_fitted(self, X, (*shape[:mode], None, *shape[mode + 1 :]), finite=False)
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        given, X = X, _without_padding(X, self._place(self.sample_shape_in_) + 1)
+        given, X = X, without_padding(X, self._place(self.sample_shape_in_) + 1)
         if not is_ragged(X):
             return self._equalised(X)
         dtype = np.result_type(*{sample.dtype for sample in X})
@@ -311,31 +311,6 @@ def _resampled(X: Any, matrix: Array, axis: int) -> Any:
     total = apply_matrices(xp.where(missing, xp.zeros_like(X), X), [matrix], axis)
     nothing = known <= 0
     return xp.where(nothing, xp.full_like(total, float("nan")), total / xp.where(nothing, xp.ones_like(known), known))
-
-
-def _without_padding(X: Any, axis: int) -> Any:
-    """Return samples without NaN at their ends along an axis: a vector of arrays if they then differ in length."""
-    if is_lazy(X):
-        return X  # its chunks are cut when they are changed
-    for position, sample in enumerate(X) if is_ragged(X) or not all_finite(X) else ():
-        if namespace(sample).any(namespace(sample).isinf(sample)):
-            raise ValueError(
-                f"samples must hold numbers, or NaN where entries are missing; sample {position} has infinity. Replace "
-                "it by NaN, or leave that sample out"
-            )
-    if is_ragged(X) or all_finite(X):
-        return X
-    samples = to_host(X)
-    others = tuple(place for place in range(1, samples.ndim) if place != axis)
-    known: Array = ~np.asarray(np.isnan(samples).all(axis=others))
-    if not known.any(axis=1).all():
-        first = int(known.any(axis=1).argmin())
-        raise ValueError(f"every sample needs an entry; all those of sample {first} are NaN. Leave it out")
-    lengths = known.shape[1] - known[:, ::-1].argmax(axis=1)
-    if lengths.min() == known.shape[1]:
-        return X
-    cut = [sample[_along(axis - 1, 0, length)] for sample, length in zip(samples, lengths.tolist(), strict=True)]
-    return vector_of(cut)
 
 
 def _along(axis: int, first: int, last: int) -> tuple[Any, ...]:
