@@ -127,6 +127,8 @@ class TestWhatIsTaken:
         model = TensorMarginAutoClassifier(**FEW).fit(cut, y)
         assert (model.kind_, model.why_) == ("series", "they have different lengths")
         assert model.predict(cut[:3]).shape == (3,)
+        found = nested_evaluation(TensorMarginAutoClassifier(**FEW), cut, y, cv=2)
+        assert found.predicted.shape == (1, len(y))
 
     @pytest.mark.parametrize("time_first", [False, True])
     def test_series_that_are_padded_with_nan(self, series, time_first):

@@ -31,7 +31,7 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
     - Lists, tuples, object arrays and pandas Series of equally shaped arrays are stacked, one sample each.
     - In a data frame of arrays, a single column is stacked like a Series; several columns become the first mode of a
       sample (channels x time for sktime's nested frames). Each of several column levels becomes a mode.
-    - A data frame whose rows have two levels, instance and time (sktime's pd-multiindex), holds series: channels x time.
+    - A data frame whose rows have two levels, instance and time (sktime's pd-multiindex): series, channels x time.
     - A NIfTI image with four axes has its samples along the last; a list holds images with three axes, one sample each,
       or images with four axes, such as runs, whose samples are concatenated.
     - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`.

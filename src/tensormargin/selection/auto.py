@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from ..data import (
     AnyAxes,
@@ -166,9 +167,16 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         known = self._settled.get("first_shape") if self.tried_[which] == 0 else None
         return super()._shape_behind(training, which) if known is None else known
 
+    @property
+    def _takes_ragged(self) -> bool:  # before `fit`, which settles it
+        return (self.preparation is None and not self._settled) or super()._takes_ragged
+
     def _apply(self, method: str, X: Any, *others: Any, **options: Any) -> Any:
+        check_is_fitted(self)
         if self.preparation is None and takes_ragged(self.best_estimator_):
-            X = _unpadded(as_samples(X, ragged=True), self.time)
+            data = as_samples(X, ragged=True)
+            series = _unpadded(data, self.time)
+            X = X if series is data else series  # with the axes that it states
         return super()._apply(method, X, *others, **options)
 
     def _setting(self, name: str) -> Any:
@@ -214,8 +222,8 @@ def _unpadded(data: Any, time: int | None) -> Any:
             return found
     first = int(np.isnan(data).any(axis=tuple(range(1, data.ndim))).argmax())
     raise ValueError(
-        f"NaN may only pad shorter series at their end, in all channels; it is elsewhere, too (the first sample with NaN "
-        f"is {first}). Fill such entries in with preparation=tensormargin.Impute(), or leave those samples out"
+        "NaN may only pad shorter series at their end, in all channels; it is elsewhere, too (the first sample with NaN is "
+        f"{first}). Fill such entries in with preparation=tensormargin.Impute(), or leave those samples out"
     )
 
 
