@@ -222,8 +222,8 @@ def _unpadded(data: Any, time: int | None) -> Any:
             return found
     first = int(np.isnan(data).any(axis=tuple(range(1, data.ndim))).argmax())
     raise ValueError(
-        "NaN may only pad shorter series at their end, in all channels; it is elsewhere, too (the first sample with NaN "
-        f"is {first}). Fill such entries in with preparation=tensormargin.Impute(), or leave those samples out"
+        "NaN may only pad shorter series at their end, in all channels; it is elsewhere, too (the first sample with "
+        f"NaN is {first}). Fill such entries in with preparation=tensormargin.Impute(), or leave those samples out"
     )
 
 
