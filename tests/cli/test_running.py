@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import TERMINAL, fewer_models, low_rank_classes, run
 
-from tensormargin.cli import _data, _running, main
+from tensormargin.cli import _data, _options, _running, main
 from tensormargin.datasets import CATALOGUE, load_basic_motions
 
 pytestmark = pytest.mark.usefixtures("heeded_signals", "blank_figures")
@@ -65,7 +65,7 @@ def archive(tmp_path_factory):
 
 
 def test_the_names_of_the_data_sets_are_those_of_the_catalogue():
-    assert tuple(CATALOGUE) == _data.DATA_SETS
+    assert tuple(CATALOGUE) == _options.DATA_SETS
 
 
 def test_without_data_the_built_in_recordings_are_compared(monkeypatch):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import io
 import re
+from html import unescape
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import fewer_models, low_rank_classes, undrawn_figures
 from PIL import Image
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, Views, nested_evaluation
 from tensormargin.data import Axis, map_picture
-from tensormargin.evaluation import ViewsEvaluation, permutation_test
-from tensormargin.io import SampleSet
+from tensormargin.evaluation import FitPlan, ViewsEvaluation, fit_and_evaluate, permutation_test
+from tensormargin.io import SampleSet, load_model, save_model
+from tensormargin.report import model_page, render
 
 EVIL = "<script>alert(1)</script>"
 
@@ -68,6 +71,40 @@ def test_results_say_their_score_in_one_line(evaluated):
     views = ViewsEvaluation(evaluation, {"one": evaluation})
     assert "without one" in repr(views)
     assert "all views" in views._repr_html_()
+
+
+def test_fits_model_files_and_reports(evaluated, tmp_path):
+    search, X, y, _ = evaluated
+    plan = FitPlan(decomposition="cp", rank=1, folds=2, outer_folds=2)
+    samples = sample_set(X, np.where(y > 0, EVIL, "b"))
+    with fewer_models(lams=(1,), mus=(1,)):
+        fitted = fit_and_evaluate(samples, plan)
+    score = f"{100 * fitted.about['evaluation']['accuracy']:.1f} %"
+    assert f"accuracy on held-out samples {score}" in repr(fitted)
+    facts = save_model(tmp_path / "model.skops", fitted.model, fitted.about)
+    loaded = load_model(tmp_path / "model.skops")
+    assert repr(loaded).startswith(
+        f"ModelFile(model TensorMarginClassifierCV, saved {facts['created']}; samples 4 x 5;"
+    )
+    for one in (fitted, loaded):
+        assert "<td" in one._repr_html_()
+        assert score in one._repr_html_()
+        assert EVIL not in one._repr_html_()
+    search = clone(search).fit(X, y)
+    bare = save_model(tmp_path / "bare.skops", search)
+    assert "held-out" not in repr(load_model(tmp_path / "bare.skops"))
+    with undrawn_figures():
+        page = model_page(search, bare)
+    html = page._repr_html_()
+    assert re.fullmatch(r'<iframe sandbox="allow-scripts" style="[^"]*" srcdoc="[^"]*"></iframe>', html)
+    assert unescape(html.partition('srcdoc="')[2].removesuffix('"></iframe>')) == render(page)
+
+
+def test_everything_is_chosen_without_a_plan():
+    X, y = low_rank_classes(0, 24, (3, 4), 4.0)
+    with fewer_models("auto_model", lams=(1,), mus=(1,)):
+        fitted = fit_and_evaluate(sample_set(X, y))
+    assert fitted.about["plan"]["auto"] is True
 
 
 @pytest.mark.parametrize("bundle", [True, False])

@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..runtime import counted, listed
-from ._options import MISSING, names
+from ._options import DATA_SETS, MISSING, names
 from ._outputs import blaming, warn
 
 if TYPE_CHECKING:
     from ..io import ModelFile, SampleSet
     from ..transformers import Recipe
 
-# The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
-DATA_SETS = names(
-    "digits,mnist,orl,haxby,eeg,adrenal,basic-motions,indian-pines,epilepsy,ering,libras,robot-failures-lp1,"
-    "robot-failures-lp2,robot-failures-lp3,robot-failures-lp4,robot-failures-lp5,precog-actions,muse-ssvep,"
-    "eem-olive-oil,modis-matogrosso,pmd-posture,ifnb-ms,schizo-fnc"
-)
 _OF_COMMANDS = ("no_groups", "modes", "view", "covariates", "covariate_columns")  # not arguments of `load_samples`
 _FOR_ALL = ("max_bytes", "allow_external", "fill_missing")  # options that a public data set and a scene may have
 

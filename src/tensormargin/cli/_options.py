@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ..io import OPTIONS
+from ._completing import DataPath, ModelPath, complete_classes
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -35,6 +36,7 @@ Several files, or a folder of them, hold further samples; --groups file keeps th
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 PATH = click.Path(path_type=Path)
+MODEL = ModelPath(path_type=Path)
 OVERWRITE = "tensormargin.overwrite"
 """Where the context of a command holds whether --overwrite is given."""
 
@@ -232,10 +234,17 @@ display = _all(
 
 # ---- samples ----
 
+# The keys of `datasets.CATALOGUE`, copied so that a wrong name is refused at once; a test compares the two.
+DATA_SETS = names(
+    "digits,mnist,orl,haxby,eeg,adrenal,basic-motions,indian-pines,epilepsy,ering,libras,robot-failures-lp1,"
+    "robot-failures-lp2,robot-failures-lp3,robot-failures-lp4,robot-failures-lp5,precog-actions,muse-ssvep,"
+    "eem-olive-oil,modis-matogrosso,pmd-posture,ifnb-ms,schizo-fnc"
+)
+
 
 def data(required: bool = True) -> Decorator:
     """Return the argument DATA, one or more paths; the command gets a tuple."""
-    return click.argument("data", nargs=-1, required=required, type=PATH)
+    return click.argument("data", nargs=-1, required=required, type=DataPath(DATA_SETS))
 
 
 _TYPES = {"number": float, "count": int, "shape": Shape(), "path": PATH}
@@ -267,10 +276,15 @@ loading = _gathered(
     click.option("--covariate-columns", metavar="NAMES", help="Comma-separated columns to use as covariates."),
 )
 
+
+def _classes(flag: str, help: str) -> Decorator:
+    return click.option(flag, metavar="CLASSES", shell_complete=complete_classes, help=help)
+
+
 of_classes = _gathered(
     "classes",
-    click.option("--only-classes", metavar="CLASSES", help="Comma-separated classes to keep; all by default."),
-    click.option("--exclude-classes", metavar="CLASSES", help="Comma-separated classes to leave out."),
+    _classes("--only-classes", "Comma-separated classes to keep; all by default."),
+    _classes("--exclude-classes", "Comma-separated classes to leave out."),
     number("--drop-rare", 2, "Leave out classes with fewer samples (or groups, if there are any).", metavar="N"),
 )
 

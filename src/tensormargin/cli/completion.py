@@ -17,7 +17,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
-    """Print the shell script for tab completion of commands and options."""
+    """Print the shell script for tab completion of commands, options, data sets, model files and classes of DATA."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

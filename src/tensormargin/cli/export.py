@@ -21,7 +21,7 @@ tensormargin to run.
 
 
 @click.command("export", epilog=_EXAMPLES)
-@click.argument("model", type=options.PATH)
+@click.argument("model", type=options.MODEL)
 @click.option("-o", "--out", type=options.FILE, required=True, help="ONNX file to write.")
 @options.model_sha256
 @options.overwrite

@@ -28,7 +28,7 @@ Maps need a model that is linear in the samples: fit it with --linear, or with -
 
 
 @click.command("maps", epilog=_EXAMPLES, cls=options.Grouped, most=("out", "background", "overwrite", "as_json"))
-@click.argument("model", type=options.PATH)
+@click.argument("model", type=options.MODEL)
 @options.data(required=False)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write. [default: MODEL-maps]"

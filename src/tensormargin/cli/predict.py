@@ -41,7 +41,7 @@ Labels in DATA are optional; if there are any, they are added to the file and th
     epilog=_PREDICT_EXAMPLES,
     most=("out", "picture", "labels", "events", "view", "as_json"),
 )
-@click.argument("model", type=options.PATH)
+@click.argument("model", type=options.MODEL)
 @options.data()
 @click.option("-o", "--out", type=options.FILE, help="CSV file to write (.npy: --scene).")
 @click.option(
@@ -136,7 +136,7 @@ Examples:
 
 
 @click.command("inspect", epilog=_INSPECT_EXAMPLES)
-@click.argument("model", type=options.PATH)
+@click.argument("model", type=options.MODEL)
 @options.maps
 @options.model_sha256
 @options.overwrite

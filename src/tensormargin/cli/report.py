@@ -24,7 +24,7 @@ DATA should be the labelled samples that the model was fitted to; the report say
 
 
 @click.command("report", cls=options.Grouped, epilog=_EXAMPLES, most=("out", "background", "as_json"))
-@click.argument("source", metavar="MODEL|COMPARISON", type=options.PATH)
+@click.argument("source", metavar="MODEL|COMPARISON", type=options.MODEL)
 @options.data(required=False)
 @click.option("-o", "--out", type=options.FILE, required=True, help="HTML file to write.")
 @options.loading

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, FloatArray
+from ..runtime import Array, FloatArray, percent
 
 _NEGATIVE, _POSITIVE = (5, 80, 160), (178, 24, 43)
 _LARGEST = 2_000_000  # entries; pictures of larger maps would take a noticeable time
@@ -38,6 +39,20 @@ class FactsMixin:
 
     def _repr_html_(self) -> str:
         return facts_table(type(self).__name__, self._facts())
+
+
+def fit_rows(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what was chosen and its score on held-out samples, in words, as far as the facts about a fit have them."""
+    search, evaluation, rows = about.get("search"), about.get("evaluation"), []
+    if search:
+        best = {name: value for name, value in search["best"].items() if value is not None}
+        rows.append((f"chosen from {search['n_models']}", ", ".join(f"{name} {value}" for name, value in best.items())))
+    if evaluation:
+        score, (low, high) = evaluation["score"], evaluation["interval"]
+        known = "" if low is None else f" ({percent(low)} to {percent(high)})"
+        name = f"{score['name'].replace('_', ' ')} on held-out samples"
+        rows.append((name, f"{percent(score['value'])} %{known}"))
+    return rows
 
 
 def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

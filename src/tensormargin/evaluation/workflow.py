@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..data import Checkpoint, Metadata, Views, errors_name_view
+from ..data import Checkpoint, FactsMixin, Metadata, Views, errors_name_view, fit_rows
 from ..estimators import METHODS
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
@@ -261,8 +261,8 @@ def _check_rank(plan: FitPlan, shape: Any) -> None:
                 valid_rank(plan.rank, own)
 
 
-@dataclass(frozen=True)
-class FittedModel:
+@dataclass(frozen=True, repr=False)
+class FittedModel(FactsMixin):
     """A fitted model and its metadata as JSON types.
 
     Examples
@@ -275,10 +275,13 @@ class FittedModel:
     model: Any
     about: dict[str, Any]
 
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("model", type(self.model).__name__), *fit_rows(self.about)]
+
 
 def fit_and_evaluate(
     samples: SampleSet,
-    plan: FitPlan,
+    plan: FitPlan | None = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
@@ -286,6 +289,7 @@ def fit_and_evaluate(
 ) -> FittedModel:
     """Evaluate the plan on held-out samples, fit it to all samples and return the fitted model.
 
+    Without a plan, everything is chosen, as by ``tensormargin fit``.
     A ``checkpoint`` keeps what is finished, so that an interrupted run can be resumed. By default the ``deadline``
     comes after the budget of the plan. The model is fitted, whatever time that takes; outer folds and permutations that
     would not end in time are left out, and ``about["cut"]`` says if there is no time for any.
@@ -301,6 +305,7 @@ def fit_and_evaluate(
     >>> fitted.model.predict(data.data[:2]).shape, fitted.about["data"]["source"]
     ((2,), 'noise')
     """
+    plan = FitPlan(auto=True) if plan is None else plan
     if plan.recipe.by_group and samples.groups is None:
         raise ValueError(
             f"{samples.source}: scaling by group (--by-group) needs groups; name them with groups (--groups)"

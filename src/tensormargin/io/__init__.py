@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .arrays import BadFileError, check_labelled, digest, read_arrays
     from .checksums import check_sha256, sha256_of
     from .containers import arrays_of
+    from .labels import quick_classes
     from .load import load_samples
     from .models import ModelFile, listed_shape, load_model, read_facts, save_model
     from .onnx_export import export_onnx

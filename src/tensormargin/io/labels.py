@@ -38,6 +38,7 @@ _PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words i
 ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
 """Units in the names of BIDS files, from the largest to the smallest."""
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
+_QUICK, _QUICK_BYTES = (".npz", ".csv", ".tsv"), 2**24  # files whose labels are read at once, and the most of them
 _EXACT = 2.0**53  # up to here floating-point numbers represent all integers exactly
 
 
@@ -182,6 +183,18 @@ def read_labels(source: Any, select: Select, rules: FileRules = DEFAULT_RULES) -
     paths = choose_entry(path, table.columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
     return found._replace(others=others, paths=None if paths is None else table.columns[paths], hint=hint)
+
+
+def quick_classes(path: Path, labels: str | None = None) -> list[str]:
+    """Return the classes of a file or folder, if they can be read at once, without the samples; none otherwise."""
+    table = path / "participants.tsv"
+    if path.is_dir() and not table.is_file():
+        return sorted(one.name for one in path.iterdir() if one.is_dir() and not one.name.startswith("."))
+    path = table if path.is_dir() else path
+    if path.suffix.lower() not in _QUICK:
+        return []
+    found = read_labels(path, Select(labels=labels), FileRules(max_bytes=_QUICK_BYTES))
+    return [str(one) for one in np.unique(found.target).tolist()]
 
 
 def _labels_in(path: Path, held: Mapping[str, Any], select: Select, only: str | None, remedy: str) -> Labels:

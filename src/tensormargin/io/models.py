@@ -23,10 +23,19 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import AnyAxes, TrainingRecord, axes_facts, axes_from_facts, checked_any_axes
+from ..data import (
+    AnyAxes,
+    FactsMixin,
+    TrainingRecord,
+    axes_facts,
+    axes_from_facts,
+    checked_any_axes,
+    fit_rows,
+    format_shape,
+)
 from ..estimators import to_device
 from ..inspection import ModelChain, remembered_shape
-from ..runtime import Array, replacing, software_versions
+from ..runtime import Array, listed, replacing, software_versions
 from ..transformers import TensorKernel, describe_step, is_masker
 from .archive import (
     OWN_CLASSES,
@@ -92,8 +101,8 @@ _PUBLIC = (
 )
 
 
-@dataclass(frozen=True)
-class ModelFile:
+@dataclass(frozen=True, repr=False)
+class ModelFile(FactsMixin):
     """A model and its metadata.
 
     Attributes
@@ -129,6 +138,15 @@ class ModelFile:
     model: Any
     facts: Mapping[str, Any]
     patterns: Any = None
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts, shape = self.facts, self.sample_shape
+        return [
+            ("model", f"{facts['model']}, saved {facts['created']}"),
+            *([] if shape is None else [("samples", format_shape(shape))]),
+            ("classes", listed([str(label) for label in facts["classes"]])),
+            *fit_rows(facts["about"]),
+        ]
 
     @property
     def axes(self) -> AnyAxes:

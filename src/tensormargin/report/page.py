@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,11 @@ class Page:
     created: str
     versions: Mapping[str, str]
     sections: Sequence[Section] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, where its styles and scripts are its own."""
+        frame = "width:100%;height:40em;border:1px solid #ccc"
+        return f'<iframe sandbox="allow-scripts" style="{frame}" srcdoc="{escape(render(self))}"></iframe>'
 
 
 def render(page: Page) -> str:
