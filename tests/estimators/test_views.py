@@ -90,7 +90,7 @@ class TestContainer:
         with pytest.raises(ValueError, match="at least one view"):
             Views()
         with pytest.raises(ValueError, match="view 'a' must be an array of real numbers"):
-            Views(a=["x", "y"])
+            Views(a=[["x", "y"]])
         with pytest.raises(ValueError, match="must be text; got 1"):
             Views({1: np.zeros((3, 2))})
         with pytest.raises(KeyError, match="no view 'c'; the views are 'a'"):

@@ -18,11 +18,12 @@ from tensormargin import (
     load_model,
     view_shares,
 )
+from tensormargin.data import Coding
 from tensormargin.datasets import DataUnavailableError, load_schizo_fnc
 from tensormargin.evaluation import FitPlan, check_plan, evaluate_without_views, fit_and_evaluate
 from tensormargin.evaluation.without_views import without_view
 from tensormargin.inspection import view_maps
-from tensormargin.io import BadFileError, Coding, KnownViews, load_views
+from tensormargin.io import BadFileError, KnownViews, load_views
 from tensormargin.plots import plot_factors, plot_ranks, plot_search, plot_weight, save_map
 from tensormargin.report import model_page, render
 from tensormargin.transformers import Recipe

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .checkpoints import Checkpoint, Units, run_units, units_of
     from .conversion import Shape, as_mask, as_samples, axes_in, format_shape, is_masker, is_ragged, shape_of_samples
     from .conversion import vector_of
+    from .covariates import COVARIATE, Coding, is_missing
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, log_arrangements, warn_of_duplicates
     from .leakage import warn_of_leakage
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .validation import NEEDS, NOT_FINITE, NO_METADATA, Metadata, all_finite, check_needs, checked_confounds
     from .validation import checked_labels, checked_samples, checked_training, chunked_along_samples, compare_axes
     from .validation import named_as_fitted, names_of, reject_not_finite, same_library, samples_as_fitted
-    from .validation import samples_of_any_length, text_or_numbers, without_padding
+    from .validation import samples_of_any_length, text_or_numbers, with_known_categories, without_padding
     from .views import COVARIATES, Shapes, Views, converted, errors_name_view, is_views, missing_samples
     from .views import reject_partly_finite, reject_without_views, shape_of, views_or_array, views_or_samples
 

@@ -16,7 +16,16 @@ from sklearn.utils.validation import _check_y, _num_samples, check_consistent_le
 from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
 from .axes import AnyAxes, Axis, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
-from .views import Shapes, Views, converted, missing_samples, reject_partly_finite, reject_without_views
+from .views import (
+    Shapes,
+    Views,
+    converted,
+    is_views,
+    missing_samples,
+    reject_partly_finite,
+    reject_without_views,
+    views_or_samples,
+)
 
 NOT_FINITE = (
     "Input X contains NaN or infinity; leave those samples out, or impute such entries first, with "
@@ -165,7 +174,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     Dask arrays and arrays of other libraries are kept, as in `checked_samples`. ``finite=False`` allows NaN in arrays.
     """
     given = type(X).__name__
-    X, axes = converted(X, ragged=None in shape)
+    X, axes = converted(with_known_categories(estimator, X), ragged=None in shape)
     compare_axes(estimator, axes, reset=False)
     if isinstance(shape, dict) or isinstance(X, Views):
         return _views_as_fitted(estimator, X, shape, given)
@@ -214,6 +223,12 @@ def _views_as_fitted(estimator: Any, X: Any, shapes: Shape | Shapes, given: str)
                 f"{tuple(array.shape[1:])}. Reshape it, or add an axis in front of a single sample"
             )
     return _checked_views(estimator, X[[name for name in shapes if name in X]], finite=True)
+
+
+def with_known_categories(estimator: Any, X: Any) -> Any:
+    """Return several views with the categories of text that were seen in ``fit``, and everything else as it is."""
+    known = getattr(estimator, "axes_in_", None)
+    return views_or_samples(X).with_known_categories(known) if is_views(X) and known is not None else X
 
 
 def named_as_fitted(estimator: Any, X: Any) -> Any:

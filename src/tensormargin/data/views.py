@@ -13,6 +13,7 @@ import numpy as np
 from ..runtime import Array, as_array, computed, dtype_of, is_foreign, is_lazy, namespace, rows_of, to_host
 from .axes import AnyAxes, Axes
 from .conversion import as_samples, axes_in, format_shape, shape_of_samples
+from .covariates import COVARIATE, coded, like_known
 
 Shapes = dict[str, tuple[int, ...]]  # shape of one sample in each view
 
@@ -35,7 +36,8 @@ class Views:
         The views by name: NumPy arrays, memory maps, Dask arrays, arrays on a device, or what
         `conversion.as_samples` converts. All have the same number of samples, in the same order; each has its
         own order M. One number per sample (a vector) is a view of one column. A sample that lacks a view is all NaN
-        in it.
+        in it. Text (a vector, or columns of a data frame, such as sex and site) becomes one column of zeros and ones
+        per category; new samples must have the columns and categories of the training samples.
 
     Attributes
     ----------
@@ -65,8 +67,9 @@ class Views:
         wrong = [name for name in given if not isinstance(name, str) or not name]
         if wrong:
             raise ValueError(f"the name of a view must be text; got {wrong[0]!r}. Pass {{'eeg': A}} or eeg=A")
-        self._arrays = {name: _one_view(name, array) for name, array in given.items()}
-        stated = {name: axes_in(array) for name, array in given.items()}
+        made = {name: _one_view(name, array) for name, array in given.items()}
+        self._arrays = {name: array for name, (array, _) in made.items()}
+        stated = {name: axes for name, (_, axes) in made.items()}
         known = {name: axes for name, axes in stated.items() if isinstance(axes, tuple)}
         self.sample_axes: dict[str, Axes] | None = known or None
         self.contents: Array | None = None
@@ -126,6 +129,21 @@ class Views:
         views.sample_axes = known or None
         return views
 
+    def with_known_categories(self, known: AnyAxes) -> Views:
+        """Return views whose covariates of text have the columns of a fit with these axes, see `like_known`."""
+        arrays, axes = dict(self._arrays), dict(self.sample_axes or {})
+        for name, own in axes.items():
+            fitted = known.get(name) if isinstance(known, dict) else None
+            if fitted is None or {own[0].name, fitted[0].name} != {COVARIATE}:
+                continue
+            with errors_name_view(name):
+                entries = [[str(one) for one in one[0].values] for one in (own, fitted)]
+                arrays[name] = like_known(arrays[name], *entries)
+            axes[name] = fitted if arrays[name] is not self._arrays[name] else own
+        views = self.replaced(arrays)
+        views.sample_axes = axes or None
+        return views
+
     def without(self, *names: str) -> Views:
         """Return the other views."""
         self._check_names(names)
@@ -178,16 +196,21 @@ def errors_name_view(name: str) -> Iterator[None]:
         raise type(error)(*(f"view {name!r}: {text}" for text in error.args)) from error
 
 
-def _one_view(name: str, array: Any) -> Any:
-    """Return a view as an array of at least two axes."""
+def _one_view(name: str, array: Any) -> tuple[Any, AnyAxes]:
+    """Return a view as an array of at least two axes, and what it states of its modes."""
     with errors_name_view(name):
-        found = as_array(as_samples(array))
+        found = as_samples(array)
+        covariates = coded(name, found)
+        if covariates is not None:
+            return covariates
+        found = as_array(found)
     if len(found.shape) == 0 or (not is_foreign(found) and found.dtype.kind not in "biuf"):
         what = "a single value" if len(found.shape) == 0 else f"an array of {found.dtype}"
         raise ValueError(f"view {name!r} must be an array of real numbers, one row per sample; got {what}")
     if len(found.shape) > 1:
-        return found
-    return namespace(found).reshape(found, (-1, 1)) if is_foreign(found) else found[:, None]
+        return found, axes_in(array)
+    column = namespace(found).reshape(found, (-1, 1)) if is_foreign(found) else found[:, None]
+    return column, axes_in(array)
 
 
 def _row_numbers(key: Any, n_samples: int) -> Array:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .predictions import neutral, predictions_of, scene_predictions, training_record, write_predictions
     from .samples import SampleSet, leakage_warnings
     from .scenes import Scene, load_scene, named_classes
-    from .tables import Coding
     from .views import KnownViews, known_views, load_views
     from .volumes import load_mask, read_nifti
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_inside, check_text
+from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_inside, check_text, is_missing
 from ..runtime import Array, listed
 from .images import stacked_samples
 from .labels import ENTITIES, LABELS, choose_entry, confounds_in, describe, entity, from_text
@@ -19,7 +19,7 @@ from .options import BIDS, Request
 from .readers.entries import NIFTI
 from .runs import events_beside
 from .samples import SampleSet
-from .tables import Table, is_missing, read_table
+from .tables import Table, read_table
 from .volumes import nifti_shape, read_runs
 
 PARTICIPANTS = "participants.tsv"

@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data import BadFileError, FileRules
+from ..data import BadFileError, FileRules, is_missing
 from ..runtime import Array, is_lazy, listed, quoted
 from .labels import LABELS
 from .options import TABLE, Window
 from .runs import cleaned
 from .samples import IN_TIME
-from .tables import is_list, is_missing, read_table
+from .tables import is_list, read_table
 
 _NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column of labels, the first one that is there
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules, text_or_numbers
+from ..data import DEFAULT_RULES, BadFileError, FileRules, is_missing, text_or_numbers
 from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
 from .options import DoesNotApplyError, GroupsName, Request, Select
 from .samples import LABELS_FROM
-from .tables import is_list, is_missing, read_table
+from .tables import is_list, read_table
 
 PATHS = ("path", "file", "filename")
 LABELS = ("y", "labels", "label", "target", "targets")

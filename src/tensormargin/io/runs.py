@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..data import BadFileError, FileRules
+from ..data import BadFileError, FileRules, is_missing
 from ..runtime import FloatArray, listed, quoted
 from ..transformers import Deconfound, Detrend
 from .options import Window
-from .tables import is_missing, is_table, read_table
+from .tables import is_table, read_table
 
 _RECORDED = re.compile(r"_(bold|eeg|meg|ieeg)\.(nii|nii\.gz|set|vhdr|edf|bdf|fif)$", re.IGNORECASE)
 _OF_IMAGES = "space|desc|res|den|cohort|hemi|echo|part"  # entities that images have, and tables of their runs do not

@@ -11,6 +11,7 @@ import numpy as np
 from ..data import (
     Axes,
     BadFileError,
+    Coding,
     Metadata,
     Shape,
     Shapes,
@@ -26,7 +27,6 @@ from ..data import (
     text_or_numbers,
 )
 from ..runtime import Array, counted, listed, rows_of
-from .tables import Coding
 
 IN_TIME = "around events"  # in the kind of samples that were cut from a recording, in the order of time
 LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATES, Axis, BadFileError, FileRules, Views
+from ..data import COVARIATE, COVARIATES, Axis, BadFileError, Coding, FileRules, Views
 from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
@@ -18,7 +18,7 @@ from .load import known_affine, load_samples
 from .models import ModelFile
 from .options import FileLimits, chosen_from, remembered_axes
 from .samples import SampleSet
-from .tables import Coding, is_list, is_table, read_table
+from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
 _LIMITS = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
@@ -360,7 +360,7 @@ def _covariates(
         coding = Coding.of(path, {name: [table[name][row] for row in used] for name in wanted})
     numbers = np.full((len(rows), len(coding.entries)), np.nan)
     numbers[rows >= 0] = coding.encode(path, table, used)
-    axes = (Axis("covariate", "", coding.entries),)
+    axes = (Axis(COVARIATE, "", coding.entries),)
     return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (note,), axes=axes)
 
 

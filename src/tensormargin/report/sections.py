@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATES, AnyAxes, Axes, format_shape, missing_samples
+from ..data import COVARIATES, AnyAxes, Axes, Coding, format_shape, missing_samples
 from ..evaluation import reliability, roc
 from ..inspection import ModelChain, ViewMaps, view_maps
-from ..io import Coding
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from . import sentences

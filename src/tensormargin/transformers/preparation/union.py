@@ -30,6 +30,7 @@ from ...data import (
     shape_of,
     views_or_array,
     views_or_samples,
+    with_known_categories,
 )
 from ...runtime import (
     Array,
@@ -137,6 +138,7 @@ class Composite(TakesMetadata, _BaseComposition):
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Views:
         """Return the views of samples."""
         check_is_fitted(self)
+        X = with_known_categories(self, X)
         compare_axes(self, axes_in(X), reset=False)
         X = self._as_fitted(self._converted(X))
         metadata = Metadata.checked(X, groups, confounds)
