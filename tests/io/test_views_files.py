@@ -23,7 +23,7 @@ from tensormargin.datasets import DataUnavailableError, load_schizo_fnc
 from tensormargin.evaluation import FitPlan, check_plan, evaluate_without_views, fit_and_evaluate
 from tensormargin.evaluation.without_views import without_view
 from tensormargin.inspection import view_maps
-from tensormargin.io import BadFileError, KnownViews, load_views
+from tensormargin.io import BadFileError, KnownViews, known_views, load_views
 from tensormargin.plots import plot_factors, plot_ranks, plot_search, plot_weight, save_map
 from tensormargin.report import model_page, render
 from tensormargin.transformers import Recipe
@@ -199,6 +199,41 @@ class TestCovariates:
         self.write([f"{name},x,a" for name in IDS])
         with pytest.raises(BadFileError, match="must hold numbers"):
             load_views("eeg.npz", covariates="table.csv", known=known)
+
+    def test_columns_may_be_confounds(self, files):
+        found = load_views("eeg.npz", ["plain.npz"], covariates="people.csv", confounds=["age"])
+        assert found.confounds["age"].tolist() == (20.0 + np.arange(N)).tolist()
+        assert found.coding.entries == ["sex=f", "sex=m"]
+        assert found.loading["confounds"] == ["age"]
+        both = load_views("eeg.npz", covariates="people.csv", confounds="age", columns=["age", "sex"])
+        assert both.coding.entries == ["age", "sex=f", "sex=m"]
+        with np.load("eeg.npz") as held:
+            np.savez("moved.npz", **held, motion=np.arange(N) % 5)
+        found = load_views("moved.npz", covariates="people.csv", confounds=("motion", "sex"))
+        assert found.confounds.dtype.names == ("motion", "sex")
+        assert found.confounds["sex"].tolist() == ["fm"[k % 3 % 2] for k in range(N)]
+
+    def test_confounds_need_a_value_for_every_sample(self, files):
+        self.write([f"{name},{k},{'ab'[k % 2]}" for k, name in enumerate(IDS) if k != 3])
+        with pytest.raises(
+            BadFileError, match=r"table.csv: the confound 'age' must have a value for every sample; row 4"
+        ):
+            load_views("eeg.npz", covariates="table.csv", confounds=["age"])
+        with pytest.raises(BadFileError, match=r"it has no weight.*\(--covariates\)"):
+            load_views("eeg.npz", covariates="people.csv", confounds=["weight"])
+        with pytest.raises(BadFileError, match="for a table of labels and confounds only, give it as labels_from"):
+            load_views("eeg.npz", covariates="people.csv", confounds=["age", "sex"])
+
+    def test_confounds_on_the_command_line(self, files):
+        quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
+        with fewer_models():
+            done = run("fit", "eeg.npz", "--covariates", "people.csv", "--confounds", "age", *quick, "-o", "m.skops")
+        assert done.returncode == 0, done.stderr
+        done = run("predict", "m.skops", "eeg.npz", "--covariates", "people.csv", "-o", "p.csv")
+        assert done.returncode == 0, done.stderr
+        model = load_model("m.skops")
+        found = load_views("eeg.npz", covariates="people.csv", like=model, known=known_views(model))
+        assert found.confounds.dtype.names == ("age",)
 
     def test_text_that_is_no_category(self, files):
         self.write([f"{name},{k},comment {k}" for k, name in enumerate(IDS)])

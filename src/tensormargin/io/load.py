@@ -536,7 +536,7 @@ def _with_confounds(
         raise BadFileError(
             f"{path}: confounds must be names of arrays or columns with one value per sample; {where} "
             f"{listed(missing)}. Give others as confounds=... (command line: --confounds), or a table with these "
-            "columns as labels_from=... (--labels-from)"
+            "columns as labels_from=... (--labels-from) or covariates=... of load_views (--covariates)"
         )
     wrong = [name for name in names if len(columns[name]) != len(found.data)]
     if wrong:

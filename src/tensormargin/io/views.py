@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATE, COVARIATES, Axis, BadFileError, Coding, FileRules, Views
+from ..data import COVARIATE, COVARIATES, Axis, BadFileError, Coding, FileRules, Views, names_of
 from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
-from .labels import GROUPS, LABELS, PATHS, clean, entity, from_text
+from .labels import GROUPS, LABELS, PATHS, clean, confounds_in, entity, from_text
 from .load import known_affine, load_samples
 from .models import ModelFile
 from .options import FileLimits, chosen_from, remembered_axes
@@ -21,6 +21,7 @@ from .samples import SampleSet
 from .tables import is_list, is_table, read_table
 
 _IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
+_NOT_COVARIATES = (*_IDS, *LABELS, *GROUPS, *PATHS)
 _LIMITS = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
 
 
@@ -96,6 +97,7 @@ def load_views(
         The views of a fitted model, for new samples: their names, and the categories of covariates.
     **options
         Further arguments of `load_samples`; ``mode_names`` and ``mode_values`` are mappings from the names of views.
+        ``confounds`` may also be columns of the table of covariates, which come before those of the first file.
 
     Returns
     -------
@@ -119,6 +121,9 @@ def load_views(
         raise ValueError(
             f"mode_names (command line: --modes VIEW:...) must name views, {', '.join(names)}; got {unknown[0]!r}"
         )
+    table = None if covariates is None else _table_of(Path(covariates), rules)
+    confounds = _named_confounds(options)
+    options["confounds"] = tuple(name for name in confounds if name not in (table or ()))
     parts: dict[str, SampleSet] = {}
     for name, view in zip(own, names, strict=False):
         found = load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
@@ -131,12 +136,11 @@ def load_views(
     for view, (_, file) in zip(names[len(own) :], given, strict=True):
         parts[view] = _other_file(view, file, main, options, _of_view(described, view))
     coding = None
-    if covariates is not None:
-        confounds = options.get("confounds") or ()
-        named = (confounds,) if isinstance(confounds, str) else confounds
-        taken = {options.get("labels"), options.get("groups"), *named}
-        coding, parts[COVARIATES] = _covariates(Path(covariates), columns, taken, known, main)
-    found = _joined(main, parts, coding)
+    if table is not None:
+        taken = {options.get("labels"), options.get("groups"), *confounds}
+        usual = [name for name in table if name.lower() not in _NOT_COVARIATES and name not in taken]
+        coding, parts[COVARIATES] = _covariates(Path(str(covariates)), table, columns or usual, confounds, known, main)
+    found = _joined(main, parts, coding, confounds)
     return replace(found, loading={**found.loading, "modes": True}) if any(described.values()) else found
 
 
@@ -336,22 +340,40 @@ def _of_view(described: Mapping[str, Mapping[str, Any]], view: str) -> dict[str,
     return {key: by_view[view] for key, by_view in described.items() if view in by_view}
 
 
-def _covariates(
-    path: Path, columns: Sequence[str] | None, taken: set[Any], known: KnownViews | None, main: _Main
-) -> tuple[Coding, SampleSet]:
-    """Return the coding of a table's columns, and the view that they are."""
+def _table_of(path: Path, rules: FileRules) -> dict[str, list[str]]:
+    """Return the columns of the table of covariates."""
     if not path.is_file() or not is_table(path):
         raise BadFileError(f"{path}: covariates are a table, .csv or .tsv, with one row per sample and a header")
-    table = read_table(path, rules=main.rules).columns
-    not_covariates = {*_IDS, *LABELS, *GROUPS, *PATHS}
-    unknown = [name for name in columns or () if name not in table]
+    return read_table(path, rules=rules).columns
+
+
+def _named_confounds(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the confounds that are given, or else those of the model that the samples are for."""
+    given, like = options.get("confounds"), options.get("like")
+    if given is None and like is not None:
+        given = like.loading.get("confounds")
+    return (given,) if isinstance(given, str) else tuple(given or ())
+
+
+def _covariates(
+    path: Path,
+    table: Mapping[str, Sequence[str]],
+    columns: Sequence[str],
+    confounds: Sequence[str],
+    known: KnownViews | None,
+    main: _Main,
+) -> tuple[Coding, SampleSet]:
+    """Return the coding of some columns of a table, and the view that they are, with the confounds in the table."""
+    unknown = [name for name in columns if name not in table]
     if unknown:
         raise BadFileError(f"{path}: has no column {unknown[0]!r}; its columns are {listed(table)}")
-    usual = [name for name in table if name.lower() not in not_covariates and name not in taken]
     coding = None if known is None else known.coding
-    wanted = [name for name, _ in coding.columns] if coding is not None else list(columns or usual)
+    wanted = [name for name, _ in coding.columns] if coding is not None else columns
     if not wanted:
-        raise BadFileError(f"{path}: has no columns but {listed(table)}; add the covariates, one column each")
+        raise BadFileError(
+            f"{path}: has no columns but {listed(table)}; add the covariates, one column each, or, for a table of "
+            "labels and confounds only, give it as labels_from=... (command line: --labels-from)"
+        )
     n_rows = len(next(iter(table.values())))
     ids = _ids_in(path, n_rows, main.rules)
     rows, note = main.match(path, [] if ids is None else [ids], n_rows)
@@ -361,10 +383,13 @@ def _covariates(
     numbers = np.full((len(rows), len(coding.entries)), np.nan)
     numbers[rows >= 0] = coding.encode(path, table, used)
     axes = (Axis(COVARIATE, "", coding.entries),)
-    return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (note,), axes=axes)
+    of_samples = {name: [table[name][row] if row >= 0 else "" for row in rows] for name in confounds if name in table}
+    values = confounds_in(path, of_samples, confounds) or None
+    return coding, SampleSet(numbers, None, None, None, None, str(path), "table", (note,), confounds=values, axes=axes)
 
 
-def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None) -> SampleSet:
+def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None, confounds: Sequence[str]) -> SampleSet:
+    """Return the samples with all views; confounds are those of the first file and of the covariates."""
     arrays = {view: part.data for view, part in parts.items()}
     if any(map(is_lazy, arrays.values())):  # all of them must be of one kind
         from dask.array import from_array
@@ -378,7 +403,13 @@ def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None) 
         name: {view: own for view, part in parts.items() if (own := getattr(part, name)) is not None} or None
         for name in ("affine", "axes", "unit")
     }
+    values = {
+        name: part.confounds[name]
+        for part in (main.samples, *parts.values())
+        for name in (() if part.confounds is None else names_of(part.confounds))
+    }
     samples, covariates = main.samples, {} if coding is None else {"covariates": [name for name, _ in coding.columns]}
+    remembered = {"confounds": list(confounds)} if confounds else {}
     return replace(
         samples,
         data=Views(arrays),
@@ -386,7 +417,8 @@ def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None) 
         kind="; ".join(dict.fromkeys(part.kind for part in parts.values())),
         notes=tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
         coding=coding,
+        confounds={name: values[name] for name in confounds} or None,
         sources={view: part.source for view, part in parts.items()},
-        loading={**samples.loading, "views": list(parts), **covariates},
+        loading={**samples.loading, "views": list(parts), **covariates, **remembered},
         **stated,
     )
