@@ -32,8 +32,10 @@ from tensormargin import (
 )
 from tensormargin.data import as_samples
 from tensormargin.inspection import ModelChain
+from tensormargin.plots import electrode_positions, plot_topography
 
 CHANNELS, TIMES, SFREQ = 4, 6, 50.0
+TEN = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "F7", "F8", "P7", "P8"]
 INFO = mne.create_info(["Cz", "Fz", "Oz", "Pz"], SFREQ, "eeg")
 
 
@@ -105,6 +107,40 @@ def test_epochs_are_read_once_by_the_classifier_that_finds_out_their_kind(record
     assert len(read) == 1
     assert (model.kind_, model.sfreq_) == ("eeg", pytest.approx(SFREQ))
     assert model.axes_in_[0].values.tolist() == INFO["ch_names"]
+
+
+@pytest.fixture(scope="module")
+def rested():
+    """Return 32 epochs of ten named channels, of which Pz responds in one class."""
+    rng = np.random.default_rng(1)
+    data, codes = rng.standard_normal((32, 10, 50)), np.arange(32) % 2 + 1
+    data[codes == 2, TEN.index("Pz"), 15:35] += 2.0
+    events = np.column_stack([np.arange(32) * 60, np.zeros(32, int), codes])
+    info = mne.create_info(TEN, SFREQ, "eeg").set_montage("biosemi64")
+    return mne.EpochsArray(1e-6 * data, info, events, tmin=-0.2, event_id={"rest": 1, "closed": 2}, verbose="error")
+
+
+def test_the_classifier_to_begin_with_knows_epochs(rested, tmp_path):
+    y = rested.events[:, 2]
+    few = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 2, "random_state": 0}
+    model = TensorMarginAutoClassifier(linear=True, **few).fit(rested[:24], y[:24])
+    assert (model.kind_, model.sfreq_) == ("eeg", SFREQ)
+    assert model.axes_in_[0].values.tolist() == TEN
+    np.testing.assert_allclose(model.axes_in_[1].values, 1000 * rested.times)
+    assert model.score(rested[24:], y[24:]) > 0.7
+    weights = model.weight_maps()
+    assert weights.shape == (1, 10, 50)
+    assert np.abs(weights[0]).max(axis=1).argmax() == TEN.index("Pz")
+    pattern = activation_pattern(model, rested[:24])
+    assert np.abs(pattern[0]).max(axis=1).argmax() == TEN.index("Pz")
+    assert [text.get_text() for text in plot_topography(pattern[0, :, 20], TEN, rested).texts] == TEN
+    np.testing.assert_array_equal(model.predict(rested[24:]), model.predict(rested[24:].get_data(copy=False)))
+    with pytest.raises(ValueError, match=r"\(channel\) they are in another order: they were Fz"):
+        model.predict(rested.copy().reorder_channels(TEN[::-1]))
+    save_model(tmp_path / "m.skops", model)
+    again = load_model(tmp_path / "m.skops")
+    assert again.axes[0].values.tolist() == TEN
+    np.testing.assert_array_equal(again.model.predict(rested[24:]), model.predict(rested[24:]))
 
 
 def test_epochs_cut_from_a_recording():
@@ -241,8 +277,6 @@ def test_coefficients_are_found(model, small):
 
 @pytest.mark.parametrize(("table", "most"), [("biosemi64", 4.0), ("easycap-M1", 5.0)])
 def test_electrodes_are_where_spherical_montages_have_them(table, most):
-    from tensormargin.plots import electrode_positions
-
     montage = mne.channels.make_standard_montage(table)
     own, theirs = electrode_positions(montage.ch_names), electrode_positions(montage.ch_names, montage)
     assert list(own) == list(theirs) == montage.ch_names
@@ -252,8 +286,6 @@ def test_electrodes_are_where_spherical_montages_have_them(table, most):
 
 
 def test_electrodes_are_close_to_those_of_a_head():
-    from tensormargin.plots import electrode_positions, plot_topography
-
     table = next(name for name in ("fsaverage_1005", "standard_1005") if name in mne.channels.get_builtin_montages())
     names = mne.channels.make_standard_montage(table).ch_names
     own, theirs = electrode_positions(names), electrode_positions(names, table)
@@ -265,3 +297,25 @@ def test_electrodes_are_close_to_those_of_a_head():
     plot_topography(np.arange(64.0), mne.channels.make_standard_montage("biosemi64").ch_names, "biosemi64")
     with pytest.raises(ValueError, match=r"one of MNE's montages, .*; got 'nonsense'"):
         electrode_positions(names, "nonsense")
+
+
+def test_head_maps_pick_their_channels_of_an_info_by_name():
+    info = mne.create_info(["EOG", *TEN[::-1], "Iz", "STI"], SFREQ, ["eog", *["eeg"] * 11, "stim"])
+    with pytest.raises(ValueError, match=r"must state the positions of its channels, EOG, P8.*set_montage"):
+        electrode_positions(TEN, info)
+    info.set_montage("biosemi64")
+    expected = electrode_positions(TEN, info.get_montage())
+    epochs = mne.EpochsArray(np.zeros((2, 13, 5)), info)
+    for given in (info, epochs, epochs.average()):
+        found = electrode_positions(TEN, given)
+        assert list(found) == TEN
+        np.testing.assert_array_equal([found[name] for name in TEN], [expected[name] for name in TEN])
+    ax = plot_topography(np.arange(10.0), TEN, info)
+    assert [text.get_text() for text in ax.texts] == TEN
+    with pytest.warns(UserWarning, match="no position is known: E1, Fp1$"):
+        ax = plot_topography(np.arange(5.0), ["E1", "Cz", "Fp1", "Fz", "Pz"], info)
+    assert [text.get_text() for text in ax.texts] == ["Cz", "Fz", "Pz"]
+    with pytest.raises(
+        ValueError, match=r"some of the channels, E1, E2; it has none of them, but p8, p7.*Give that of"
+    ):
+        plot_topography([1, 2], ["E1", "E2"], info)

@@ -63,7 +63,7 @@ def plot_topography(
         Channels whose value is not finite are left out.
     channels : sequence of str
         Their names, such as "Fz" or "EEG C3-REF"; those without a known position are left out with a warning.
-    montage : str, montage of MNE, mapping or None, default=None
+    montage : str, montage, Info or Epochs of MNE, mapping or None, default=None
         Where the channels are: see `electrode_positions`. By default the 10-20, 10-10 and 10-5 systems.
     ax : Axes, optional
     title : str, optional
@@ -144,7 +144,12 @@ def _placed(channels: Sequence[str], montage: Any) -> dict[int, tuple[str, Float
     names = [str(channel) for channel in channels]
     found = electrode_positions(names, montage)
     lacking = [name for name in names if name not in found]
-    if len(found) < FEWEST_CHANNELS:
+    if montage is not None and not found:
+        raise ValueError(
+            f"the montage must have some of the channels, {listed(names, most=8)}; it has none of them, but "
+            f"{listed(_of_montage(montage), most=8) or 'no positions'}. Give that of these channels"
+        )
+    if montage is None and len(found) < FEWEST_CHANNELS:
         raise ValueError(
             f"a topographic map needs at least {FEWEST_CHANNELS} channels with known positions; got {len(found)} of "
             f"{len(names)}, and none is known of {listed(lacking, most=8) or 'any'}. Name them as in the 10-20 system, "
@@ -221,10 +226,11 @@ def electrode_positions(channels: Sequence[str], montage: Any = None) -> dict[st
     ----------
     channels : sequence of str
         Names; upper and lower case, "EEG " in front, and "-REF", "-LE", "-AVG" or dots behind make no difference.
-    montage : str, montage of MNE, mapping or None, default=None
-        A name of one of MNE's montages ("biosemi64"), a montage, or positions by name with two or three coordinates
-        (x to the right, y to the front, z up; two coordinates are of the flattened head, whose outline has radius 1).
-        By default the 10-20, 10-10 and 10-5 systems.
+    montage : str, montage, Info or Epochs of MNE, mapping or None, default=None
+        A name of one of MNE's montages ("biosemi64"), a montage, an Info or what has one (Epochs, Raw, Evoked), which
+        may have other channels as well, or positions by name with two or three coordinates (x to the right, y to the
+        front, z up; two coordinates are of the flattened head, whose outline has radius 1). By default the 10-20, 10-10
+        and 10-5 systems.
 
     Returns
     -------
@@ -321,7 +327,7 @@ def _on_arc(ring: FloatArray, middle: FloatArray, share: float) -> FloatArray:
 
 def _of_montage(montage: Any) -> dict[str, FloatArray]:
     """Return the positions of a montage on the sphere, by bare names."""
-    montage = _named(montage) if isinstance(montage, str) else montage
+    montage = _named(montage) if isinstance(montage, str) else _of_info(montage)
     if hasattr(montage, "get_positions"):
         places = {name: np.asarray(own, np.float64) for name, own in montage.get_positions()["ch_pos"].items()}
         names = [name for name, own in places.items() if np.isfinite(own).all()]
@@ -334,7 +340,23 @@ def _of_montage(montage: Any) -> dict[str, FloatArray]:
     if isinstance(montage, Mapping):
         return {_bare(str(name)): _given(str(name), own) for name, own in montage.items()}
     kind = type(montage).__name__
-    raise TypeError(f"montage must be the name of one of MNE's montages, a montage, or positions by name; got {kind}")
+    raise TypeError(
+        f"montage must be the name of one of MNE's montages, a montage, an Info, or positions by name; got {kind}"
+    )
+
+
+def _of_info(montage: Any) -> Any:
+    """Return the montage of MNE's Info, or of what has one, such as Epochs; other objects as they are."""
+    holder = getattr(montage, "info", montage)
+    if not hasattr(holder, "get_montage") or not hasattr(holder, "ch_names"):
+        return montage
+    found = holder.get_montage()
+    if found is None:
+        raise ValueError(
+            f"the Info must state the positions of its channels, {listed(holder.ch_names, most=8)}; it has none. Set "
+            "them with set_montage, or leave montage out for names of the 10-20 system"
+        )
+    return found
 
 
 def _named(name: str) -> Any:
