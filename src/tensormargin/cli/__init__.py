@@ -11,6 +11,7 @@ import click
 
 from .. import __version__
 from ._running import ENDS_PROCESS, end_processes, interruptible
+from .app import app_command
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
@@ -25,6 +26,7 @@ from .reproduce import reproduce_command, results_command
 _COMMANDS = (
     compare_command,
     fit_command,
+    app_command,
     predict_command,
     inspect_command,
     maps_command,

@@ -58,7 +58,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Evaluation": ("outer_folds", "repeats", "test_size", "permutations"),
     "Maps": ("pattern_map", "weight_map", "background", "radiological"),
-    "Output": ("out", "report", "no_report", "as_json", "overwrite", "any_scale", "model_sha256"),
+    "Output": ("out", "report", "no_report", "dry_run", "as_json", "overwrite", "any_scale", "model_sha256"),
     "Limits": ("budget", "jobs", "scheduler", "seed", "fresh", "max_bytes", "allow_external"),
 }  # fmt: skip
 """The options of commands with many of them, by what they are about."""

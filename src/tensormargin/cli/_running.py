@@ -26,8 +26,12 @@ _PLAIN_SECONDS = 30.0  # between progress lines if there is no terminal
 _WORTH_SAYING = 5.0  # seconds left from which the first forecast gets a line of its own there
 _SAME_PRESS = 2.0  # seconds within which another Ctrl-C asks for nothing new
 _BAR = 20  # widest bar, in columns
+_FOR_PROGRAM_SECONDS = 0.3  # between progress lines for a program
+FOR_PROGRAM = "TENSORMARGIN_PROGRESS"
+"""Environment variable by which a program asks for progress that it can read: share, seconds left (or -) and text."""
+PROGRESS_MARK = "\x1e"  # what begins such a line, a record separator
 ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the whole of a process
-_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
 
@@ -80,6 +84,11 @@ class Display:
 
     def _print(self, now: float) -> None:
         left = self._forecast.left(now)
+        if FOR_PROGRAM in os.environ:
+            if now - self._said >= _FOR_PROGRAM_SECONDS:
+                self._said, expected = now, "-" if left is None else f"{left:.1f}"
+                click.echo(f"{PROGRESS_MARK}{self._forecast.share(now):.4f} {expected} {self._doing}", err=True)
+            return
         news = left is not None and left >= _WORTH_SAYING and not self._foretold
         if news or now - self._said >= _PLAIN_SECONDS:
             self._said, self._foretold = now, left is not None

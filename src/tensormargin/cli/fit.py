@@ -134,6 +134,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @options.display
 @click.option("--report", type=options.FILE, help="HTML report. [default: OUT.html]")
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@click.option("--dry-run", is_flag=True, help="Load DATA, say what was understood and what would be done; fit nothing.")
 @options.seed
 @options.jobs
 @options.scheduler
@@ -182,6 +183,9 @@ def fit_command(given: Any) -> None:
             n_searches = sum(plan.searches(n_views(samples)))
             parts = (describe_samples(samples), guess, counted(n_searches, "search", "searches"))
             click.echo("; ".join(part for part in parts if part), err=True)
+            if given.dry_run:
+                _say_understood(samples, [parts[-1], guess], [out, *([page] if page else []), *maps], given.as_json)
+                return
             ready()
             within = deadline.sooner(min(writing, _LATE * deadline.budget)) if page and deadline.limited else deadline
             fitted = fit_and_evaluate(samples, plan, given.jobs, show, checkpoint, within)
@@ -206,6 +210,18 @@ def fit_command(given: Any) -> None:
             "loading, one model and the files are never cut",
             err=True,
         )
+
+
+def _say_understood(samples: SampleSet, plan: list[str], files: list[Path], as_json: bool) -> None:
+    """Print what DATA was understood as, and what a fit would do."""
+    facts: dict[str, Any] = {**samples.facts, "plan": ", ".join(part for part in plan if part)}
+    if as_json:
+        found = {"notes": samples.notes, "html": samples._repr_html_(), "would_write": [str(path) for path in files]}
+        print_json({**facts, **found})
+        return
+    for name, value in {**facts, "would write": ", ".join(map(str, files))}.items():
+        if value:
+            click.echo(f"{name.capitalize()}: {value}")
 
 
 def _page(given: Any) -> Path | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_inside
     from .limits import check_members, check_regular, check_text, missing_chunks, on_admission, parsed_bytes, parsing
     from .limits import require_package, shape_of_part
-    from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table
+    from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture
     from .sample_summaries import Summary, joined_summaries, summary_parts, survey, where_not_finite
     from .space import Orientation, checked_affine, millimetres, resampled, turned_to
     from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts

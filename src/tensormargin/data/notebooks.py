@@ -15,6 +15,7 @@ from ..runtime import Array, FloatArray, percent
 _NEGATIVE, _POSITIVE = (5, 80, 160), (178, 24, 43)
 _LARGEST = 2_000_000  # entries; pictures of larger maps would take a noticeable time
 _SHORTEST_SIDE = 120  # pixels
+_LEAST_SIDE = 40  # pixels of a picture along a short mode beside a long one
 _LONGEST_ENTRY = 200  # pixels of a picture along a mode; longer modes are thinned out
 
 
@@ -79,21 +80,46 @@ def map_picture(map: Array, caption: str) -> str:
         cuts = [
             (np.asarray(shown.take(peak[mode], axis=mode)), f"mode {mode + 1} at {peak[mode]}") for mode in range(3)
         ]
-    images = "".join(_image(cut, f"{caption}, {words}".removesuffix(", ")) for cut, words in cuts)
+    images = "".join(_image(_signed(cut), f"{caption}, {words}".removesuffix(", ")) for cut, words in cuts)
     return f'<figure style="margin:0.5em 0">{images}<figcaption>{escape(caption)}</figcaption></figure>'
 
 
-def _image(shares: FloatArray, words: str) -> str:
+def sample_picture(sample: Array, caption: str) -> str:
+    """Return a sample as HTML: in its colours, or in grey from its smallest to its largest entry.
+
+    Of more than two modes the middle is shown, as three cuts for volumes; empty for very large or empty samples.
+    """
+    if not 0 < sample.size <= _LARGEST or sample.ndim == 0 or sample.dtype.kind not in "biuf":
+        return ""
+    values = np.nan_to_num(np.asarray(sample, np.float64))
+    low, high = float(values.min()), float(values.max())
+    shares = (values - low) / (high - low or 1.0)
+    if shares.ndim == 3 and shares.shape[-1] == 3:  # colours
+        cuts = [shares]
+    else:
+        middle = [size // 2 for size in shares.shape]
+        shares = shares[(..., *middle[3:])]
+        cuts = [np.atleast_2d(shares)] if shares.ndim < 3 else [shares.take(middle[mode], mode) for mode in range(3)]
+    images = "".join(_image(cut if cut.ndim == 3 else np.repeat(cut[..., None], 3, 2), caption) for cut in cuts)
+    style = "display:inline-block;margin:0.5em"
+    return f'<figure style="{style}">{images}<figcaption>{escape(caption)}</figcaption></figure>'
+
+
+def _signed(shares: FloatArray) -> FloatArray:
+    """Return colours of shares between -1 and 1: red for positive, blue for negative, white for zero."""
+    ends = np.where(shares[..., None] < 0, _NEGATIVE, _POSITIVE)
+    return np.asarray(255 + (ends - 255) * np.abs(shares[..., None])) / 255
+
+
+def _image(colours: FloatArray, words: str) -> str:
     from PIL import Image  # most sessions need none
 
-    steps = [-(-size // _LONGEST_ENTRY) for size in shares.shape]
-    thin = shares[:: steps[0], :: steps[1]]
-    zoom = max(1, _SHORTEST_SIDE // max(thin.shape))
-    height, width = max(thin.shape[0] * zoom, 12), max(thin.shape[1] * zoom, 12)
-    ends = np.where(thin[..., None] < 0, _NEGATIVE, _POSITIVE)  # red for positive, blue for negative, white for zero
-    pixels = np.round(255 + (ends - 255) * np.abs(thin[..., None])).astype(np.uint8)
+    steps = [-(-size // _LONGEST_ENTRY) for size in colours.shape]
+    thin = colours[:: steps[0], :: steps[1]]
+    zoom = max(1, _SHORTEST_SIDE // max(thin.shape[:2]))
+    height, width = (max(size * zoom, _LEAST_SIDE) for size in thin.shape[:2])
     content = BytesIO()
-    Image.fromarray(pixels).save(content, "PNG")
+    Image.fromarray(np.round(255 * thin).astype(np.uint8)).save(content, "PNG")
     source = base64.b64encode(content.getvalue()).decode()
     return (
         f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" width="{width}" height="{height}" '

@@ -23,6 +23,7 @@ from ..data import (
     describe_order,
     facts_table,
     format_shape,
+    sample_picture,
     shape_of,
     text_or_numbers,
 )
@@ -31,6 +32,7 @@ from ..runtime import Array, counted, listed, rows_of
 IN_TIME = "around events"  # in the kind of samples that were cut from a recording, in the order of time
 LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
 _MOST_CLASSES = 6  # in a summary
+_MOST_PICTURES = 4
 
 
 @dataclass(frozen=True)
@@ -189,8 +191,9 @@ class SampleSet:
         names = None if self.names is None else [self.names[row] for row in rows]
         return replace(self, data=rows_of(self.data, rows), names=names, **some)
 
-    def _summary(self) -> dict[str, str]:
-        """Return number and shape of the samples, axes, classes and groups in words."""
+    @property
+    def facts(self) -> dict[str, str]:
+        """Number and shape of the samples, axes, classes and groups in words."""
         several = self.axes.items() if isinstance(self.axes, Mapping) else ()
         views = [f"{_labels(own)} ({name})" for name, own in several if own is not None]
         return {
@@ -201,13 +204,28 @@ class SampleSet:
         }
 
     def __repr__(self) -> str:
-        parts = [*self._summary().values(), f"from {self.source}" if self.source else ""]
+        parts = [*self.facts.values(), f"from {self.source}" if self.source else ""]
         return f"SampleSet({'; '.join(part for part in parts if part)})"
 
     def _repr_html_(self) -> str:
         source = f"{self.source} ({self.kind})" if self.kind else self.source
-        rows = [*self._summary().items(), ("source", source), *(("note", note) for note in self.notes)]
-        return facts_table("SampleSet", [row for row in rows if row[1]])
+        rows = [*self.facts.items(), ("source", source), *(("note", note) for note in self.notes)]
+        return facts_table("SampleSet", [row for row in rows if row[1]], self._pictures())
+
+    def _pictures(self) -> str:
+        """Return the first sample of each of the first classes as HTML, of all views."""
+        if self.target is None:
+            first = {f"sample {number + 1}": number for number in range(min(_MOST_PICTURES, len(self.data)))}
+        else:
+            classes, rows = np.unique(self.target, return_index=True)
+            first = dict(zip(map(str, classes[:_MOST_PICTURES]), rows[:_MOST_PICTURES].tolist(), strict=True))
+        some = rows_of(self.data, np.array(list(first.values())))
+        views = some.items() if isinstance(self.sample_shape, dict) else [("", some)]
+        return "".join(
+            sample_picture(one, f"{view}, {name}".removeprefix(", "))
+            for view, samples in views
+            for name, one in zip(first, samples, strict=True)
+        )
 
 
 def _labels(axes: Axes) -> str:

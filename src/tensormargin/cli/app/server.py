@@ -1,0 +1,230 @@
+"""The addresses of the page: files, what was understood of them, runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from threading import Thread
+from typing import Any
+
+from ...runtime import replacing
+from .._data import DATA_SETS
+from .._outputs import beside
+from .forms import COMMANDS, arguments, command_line, default_of, fields_of
+from .runs import Run, Runs, command_of, environment, error_in
+
+try:
+    import flask
+    from jinja2 import ChoiceLoader, PackageLoader
+    from werkzeug.exceptions import HTTPException
+    from werkzeug.serving import make_server
+except ImportError as error:
+    raise ImportError(f"the page needs Flask ({error}): pip install 'tensormargin[app]'") from error
+
+_LOOK_SECONDS = 300.0  # for reading DATA
+_MOST_NAMES = 200  # of files that are suggested
+_HEADERS = (".set", ".vhdr", ".hdr")  # files that name the files beside them
+_OUTPUTS = {"predict": "predictions.csv", "maps": "maps"}
+_SAFE = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+page = flask.Blueprint("page", __name__, static_folder="page")
+
+
+@contextmanager
+def serve(folder: Path, port: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Serve the page while the context is open; yield its address and a function that waits for its end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    token, runs = secrets.token_urlsafe(16), Runs(folder.resolve())
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request says nothing to the user
+    server = make_server("127.0.0.1", port, make_app(runs, token), threaded=True)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/{token}/", thread.join
+    finally:
+        server.shutdown()
+        runs.stop()
+        server.server_close()
+
+
+def make_app(runs: Runs, token: str) -> flask.Flask:
+    """Return the application; every address begins with the token."""
+    app = flask.Flask(__name__, static_folder=None)
+    app.config["RUNS"] = runs
+    app.jinja_loader = ChoiceLoader([PackageLoader(__package__, "page"), PackageLoader("tensormargin.report")])
+    app.register_blueprint(page, url_prefix=f"/{token}")
+
+    @app.before_request
+    def only_from_here() -> None:
+        # Another site that gives its name our address (DNS rebinding) would send its own name as the host.
+        host = flask.request.host.partition(":")[0]
+        given = flask.request.path.partition("/")[2].partition("/")[0]
+        if host not in ("127.0.0.1", "localhost") or not secrets.compare_digest(given.encode(), token.encode()):
+            flask.abort(403, "open the address that `tensormargin app` has printed; it holds a token")
+
+    @app.after_request
+    def safe(response: flask.Response) -> flask.Response:
+        for name, value in _SAFE.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    @app.errorhandler(Exception)
+    def refused(error: Exception) -> tuple[flask.Response, int]:
+        if isinstance(error, HTTPException):
+            return flask.jsonify(error=error.description), error.code or 500
+        if isinstance(error, ValueError | OSError | subprocess.TimeoutExpired):
+            return flask.jsonify(error=str(error)), 400
+        raise error
+
+    return app
+
+
+# ---- files ----
+
+
+@page.get("/")
+def index() -> str:
+    """Return the page."""
+    fields = {name: fields_of(name) for name in COMMANDS}
+    return flask.render_template("page.html", fields=fields, default_of=default_of, sets=DATA_SETS)
+
+
+@page.get("/files")
+def suggest() -> list[str]:
+    """Return files and folders whose path begins with what has been typed."""
+    under = flask.request.args.get("under", "")
+    typed = Path(under).expanduser()
+    folder, start = (typed, "") if under.endswith((os.sep, "/")) else (typed.parent, typed.name)
+    try:
+        found = sorted(one for one in os.listdir(folder) if one.startswith(start) and not one.startswith("."))
+    except OSError:
+        return []
+    return [str(folder / one) + (os.sep if (folder / one).is_dir() else "") for one in found[:_MOST_NAMES]]
+
+
+@page.post("/files")
+def take() -> dict[str, str]:
+    """Write what the browser sends to a file of a name that may have folders."""
+    name = flask.request.args.get("name", "")
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if not parts or any(one in ("..", "/") or ":" in one or "\0" in one for one in parts):
+        raise ValueError(f"{name!r} is no name of a file; rename it")
+    path = _batch(flask.request.args.get("batch", "")).joinpath(*parts)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        while chunk := flask.request.stream.read(1 << 20):
+            file.write(chunk)
+    return {"path": str(path)}
+
+
+@page.get("/files/<name>")
+def taken(name: str) -> dict[str, list[str]]:
+    """Return DATA in files that were dropped together: headers instead of what they name, otherwise all."""
+    found = sorted(_batch(name).iterdir())
+    headers = [one for one in found if one.suffix.lower() in _HEADERS]
+    return {"data": [str(one) for one in headers or found]}
+
+
+def _batch(name: str) -> Path:
+    if not name.isalnum():
+        raise ValueError(f"files that are dropped together have a name of letters and digits; got {name!r}")
+    return Path(_runs().folder, "files", name)
+
+
+# ---- commands ----
+
+
+def _runs() -> Runs:
+    found: Runs = flask.current_app.config["RUNS"]
+    return found
+
+
+def _run(name: str) -> Run:
+    return _runs().get(name) or flask.abort(404, f"there is no run {name!r}; reload the page")
+
+
+def _files(given: dict[str, Any]) -> list[str]:
+    files = [str(one).strip() for one in given.get("data") or () if str(one).strip()]
+    if not files:
+        raise ValueError("there is no DATA: drop a file on the page, or give the path of a file or folder")
+    if any(one.startswith("-") for one in files):
+        raise ValueError("the path of DATA begins with a dash; give it with its folder")
+    return [os.path.expanduser(one) for one in files]
+
+
+@page.post("/look")
+def look() -> dict[str, Any]:
+    """Return what DATA is understood as, and the command that fits it."""
+    given = flask.request.get_json()
+    typed = arguments("fit", _files(given), given.get("options") or {})
+    unwritten = str(_runs().folder / "model.skops")
+    found = subprocess.run(
+        command_of([*typed, "-o", unwritten, "--dry-run", "--json"]),
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=environment(),
+        timeout=_LOOK_SECONDS,
+    )
+    if found.returncode:
+        raise ValueError(error_in(found.stderr))
+    remarks = [line for line in found.stderr.splitlines() if line.startswith(("Note: ", "Warning: "))]
+    return {**json.loads(found.stdout), "remarks": remarks, "typed": command_line(typed)}
+
+
+@page.get("/runs")
+def list_runs() -> list[dict[str, Any]]:
+    """Return all runs."""
+    return [run.facts for run in _runs()]
+
+
+@page.post("/runs")
+def start() -> dict[str, Any]:
+    """Start a command; one that is running with the same arguments, from another tab, is returned instead."""
+    given = flask.request.get_json()
+    command = str(given.get("command"))
+    if command not in COMMANDS:
+        raise ValueError(f"the page runs {', '.join(COMMANDS)}; got {command!r}")
+    model = [] if command == "fit" else [_run(str(given.get("of"))).model]
+    files = [] if command == "maps" else _files(given)
+    typed = arguments(command, [*model, *files], given.get("options") or {})
+    out = _OUTPUTS.get(command) or beside(Path(files[0])).name
+    return _runs().start(typed, out).facts
+
+
+@page.post("/runs/<name>/resume")
+def resume(name: str) -> dict[str, Any]:
+    """Start a command again that was stopped."""
+    run = _run(name)
+    run.start()
+    return run.facts
+
+
+@page.post("/runs/<name>/stop")
+def stop(name: str) -> dict[str, Any]:
+    """Stop a command."""
+    run = _run(name)
+    run.stop()
+    return run.facts
+
+
+@page.get("/runs/<name>/files/<path:path>")
+def download(name: str, path: str) -> flask.Response:
+    """Return a file that a command has written."""
+    run = _run(name)
+    if path not in run.files:
+        flask.abort(404, f"the run has not written {path!r}")
+    response = flask.send_from_directory(run.folder, path, as_attachment="save" in flask.request.args)
+    if path.endswith(".html"):  # a page with rules of its own, which may not reach this one
+        response.headers["Content-Security-Policy"] = "sandbox allow-scripts allow-downloads"
+    return response
