@@ -45,7 +45,7 @@ page = flask.Blueprint("page", __name__, static_folder="page")
 def serve(folder: Path, port: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
     """Serve the page while the context is open; yield its address and a function that waits for its end."""
     folder.mkdir(parents=True, exist_ok=True)
-    token, runs = secrets.token_urlsafe(16), Runs(folder.resolve())
+    token, runs = secrets.token_urlsafe(16), Runs(folder)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request says nothing to the user
     server = make_server("127.0.0.1", port, make_app(runs, token), threaded=True)
     thread = Thread(target=server.serve_forever, daemon=True)
@@ -224,7 +224,7 @@ def download(name: str, path: str) -> flask.Response:
     run = _run(name)
     if path not in run.files:
         flask.abort(404, f"the run has not written {path!r}")
-    response = flask.send_from_directory(run.folder, path, as_attachment="save" in flask.request.args)
+    response = flask.send_from_directory(run.folder.resolve(), path, as_attachment="save" in flask.request.args)
     if path.endswith(".html"):  # a page with rules of its own, which may not reach this one
         response.headers["Content-Security-Policy"] = "sandbox allow-scripts allow-downloads"
     return response
