@@ -122,6 +122,6 @@ def _image(colours: FloatArray, words: str) -> str:
     Image.fromarray(np.round(255 * thin).astype(np.uint8)).save(content, "PNG")
     source = base64.b64encode(content.getvalue()).decode()
     return (
-        f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" width="{width}" height="{height}" '
-        'style="image-rendering:pixelated;display:inline-block;margin-right:6px;border:1px solid #ccc">'
+        f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" '
+        f'style="width:{width}px;height:{height}px;image-rendering:pixelated;display:inline-block;margin-right:6px;border:1px solid #ccc">'
     )
