@@ -317,3 +317,15 @@ class TestClasses:
         done = run("compare", three, "--no-groups", *options)
         assert done.returncode == 2
         assert message in " ".join(done.stderr.split())
+
+
+def test_a_dry_run_says_what_was_understood_and_writes_nothing(study):
+    before = sorted(study.parent.iterdir())
+    said = run("fit", study, "--dry-run").stdout
+    assert "Classes: " in said
+    assert "Would write: " in said
+    facts = json.loads(run("fit", study, "--dry-run", "--json").stdout)
+    assert facts["samples"] in said
+    assert facts["would_write"][0].endswith(".skops")
+    assert "<img" in facts["html"]
+    assert sorted(study.parent.iterdir()) == before

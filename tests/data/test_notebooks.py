@@ -45,7 +45,7 @@ def test_a_sample_set_is_one_line():
 def test_html_of_a_sample_set_escapes_what_comes_from_files():
     html = sample_set(np.zeros((2, 3)), [EVIL, "b"], source=EVIL, notes=(EVIL,))._repr_html_()
     assert EVIL not in html
-    assert html.count("&lt;script&gt;") == 3
+    assert html.count("&lt;script&gt;") == 5  # source, note, class, picture and its caption
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +145,14 @@ def test_pictures_are_red_where_a_map_is_positive():
     source = re.search(r'base64,([^"]+)"', map_picture(np.array([[1.0, 0.0, -0.5]]), "x"))[1]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(source))))
     assert pixels[0].tolist() == [[178, 24, 43], [255, 255, 255], [130, 168, 208]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "pictures"), [((4,), 1), ((4, 5), 1), ((6, 5, 3), 1), ((4, 5, 6), 3), ((4, 5, 6, 2), 3), ((0, 3), 0)]
+)
+def test_samples_are_shown_as_pictures(shape, pictures):
+    X = np.random.default_rng(0).standard_normal((6, *shape))
+    html = sample_set(X, ["a", "b", "c"] * 2)._repr_html_()
+    assert html.count("<img") == 3 * pictures
+    assert re.findall(r"<figcaption>(\w+)", html) == list("abc")[: 3 * pictures]
+    assert sample_set(np.full((2, *shape), np.nan), ["a", "b"])._repr_html_().count("<img") == 2 * pictures

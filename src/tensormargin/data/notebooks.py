@@ -123,5 +123,6 @@ def _image(colours: FloatArray, words: str) -> str:
     source = base64.b64encode(content.getvalue()).decode()
     return (
         f'<img src="data:image/png;base64,{source}" alt="{escape(words)}" '
-        f'style="width:{width}px;height:{height}px;image-rendering:pixelated;display:inline-block;margin-right:6px;border:1px solid #ccc">'
+        f'style="width:{width}px;height:{height}px;image-rendering:pixelated;display:inline-block;'
+        'margin-right:6px;border:1px solid #ccc">'
     )
