@@ -41,6 +41,9 @@ _DISPLAY = f"{__name__}.display"  # where the context of a command holds its dis
 class Display:
     """Shows progress on standard error: as a bar in a terminal, otherwise as a line now and then.
 
+    rich draws the bar. Its own forecast takes all steps for alike and those of an earlier run for done in no time, and
+    between two reports its bar stands still, so that share and time left are those of `Forecast`.
+
     Attributes
     ----------
     kept : bool

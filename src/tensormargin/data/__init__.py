@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from .axes import checked_any_axes, checked_axes, colour_mode, colour_order, contradictions, format_axes
     from .axes import mode_number, parsed_axes
     from .checkpoints import Checkpoint, Units, run_units, units_of
-    from .conversion import Shape, as_mask, as_samples, axes_in, format_shape, is_masker, is_ragged, shape_of_samples
+    from .conversion import (
+        Shape,
+        as_mask,
+        as_samples,
+        axes_in,
+        format_shape,
+        has_mask_image,
+        is_ragged,
+        shape_of_samples,
+    )
     from .conversion import vector_of
     from .covariates import COVARIATE, Coding, is_missing
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds

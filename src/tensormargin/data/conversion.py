@@ -78,7 +78,7 @@ def format_shape(shape: Sequence[int | None] | Mapping[str, Sequence[int | None]
 
 def as_mask(mask: Any) -> Array:
     """Return a mask as a NumPy array of bool: an array-like, a NIfTI image with three axes, or a masker of nilearn."""
-    if is_masker(mask):
+    if has_mask_image(mask):
         image = getattr(mask, "mask_img_", None)
         image = getattr(mask, "mask_img", None) if image is None else image
         if _library(image) != "nibabel":
@@ -90,7 +90,7 @@ def as_mask(mask: Any) -> Array:
     return to_host(_one_volume(mask) if _library(mask) == "nibabel" else as_samples(mask)).astype(bool)
 
 
-def is_masker(mask: Any) -> bool:
+def has_mask_image(mask: Any) -> bool:
     """Return whether a mask is a masker of nilearn, which has a mask image once it is fitted."""
     return hasattr(mask, "mask_img_") or hasattr(mask, "mask_img")
 

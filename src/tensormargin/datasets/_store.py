@@ -104,7 +104,11 @@ def unavailable(
 
 
 def download(urls: Sequence[str], sha256: str | None = None) -> Callable[[Path], None]:
-    """Return a function that downloads from the first of ``urls`` that works, and has the checksum if one is given."""
+    """Return a function that downloads from the first of ``urls`` that works, and has the checksum if one is given.
+
+    pooch would check and cache the file as well, but takes one address per file, and originals that are converted
+    are not kept; it would be a dependency with three more behind it for these lines.
+    """
 
     def fetch(path: Path) -> None:
         failures = []

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, is_masker
+from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, has_mask_image
 from ...runtime import (
     Array,
     FloatArray,
@@ -147,7 +147,7 @@ class _HasMask(KeepsTensors):
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy; of a masker, only its mask image is kept, since a copy of it would not be fitted."""
         other = copy(self)
-        other.mask = as_mask(self.mask) if is_masker(self.mask) else self.mask
+        other.mask = as_mask(self.mask) if has_mask_image(self.mask) else self.mask
         return super(_HasMask, other).__sklearn_clone__()
 
 
