@@ -1,7 +1,8 @@
-"""Fill in the pages of this folder: ``python docs/fields/make.py``, with ``--commands`` also what commands print.
+"""Fill in the pages of this folder: ``python docs/fields/make.py [PAGE...] [--commands]``.
 
-Tables come from the code and from docs/field.md. Figures are what the examples of the pages draw; each page is run in a
-folder of its own, and its figure is copied from there.
+Tables come from the code and from docs/field.md, figures are what the examples of the pages draw; with ``--commands``,
+what commands print is written below them. Each page is run in a folder of its own. tests/whole/test_fields_pages.py
+compares.
 """
 
 from __future__ import annotations
@@ -14,16 +15,26 @@ import shutil
 import subprocess
 import sys
 from contextlib import chdir
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).parent
 FIELD = FOLDER.parent / "field.md"
-DATA = {"eeg": "muse-ssvep", "images": "orl", "series": "basic-motions", "spectra": "indian-pines", "volumes": "haxby"}
-"""The pages, and the data set that the example of each needs."""
+DATA = {
+    "eeg": ("muse-ssvep",),
+    "images": ("orl",),
+    "series": ("basic-motions",),
+    "spectra": ("eem-olive-oil", "indian-pines"),
+    "volumes": ("haxby",),
+}
+"""The pages, and the data sets that the examples and commands of each need."""
+
+LIBRARIES = {"eeg": ("mne", "pandas"), "volumes": ("nibabel",)}
+"""What they need besides this library."""
 
 SHAPES = {
-    "eeg": ((5, 768), 256.0),
+    "eeg": ((5, 384), 128.0),
     "image": ((32, 32), None),
     "series": ((6, 100), None),
     "spectra": ((13, 501), None),
@@ -32,34 +43,43 @@ SHAPES = {
 """Shape and sampling frequency of the samples in the example of each kind."""
 
 _FILLED = re.compile(r"(<!-- (tried|reached): (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_COMMAND = re.compile(r"(```\n\$ tensormargin (.*?)\n\n).*?(```)", re.DOTALL)
+_COMMAND = re.compile(r"(```\n\$ tensormargin (.*?)\n\n)(.*?)(```)", re.DOTALL)
+_VARYING = re.compile(r"lambda \S+, mu [^;\s]+( and [^;\s]+)?|p [=<] [\d.e-]+|\d[\d.]* (s|min)\b")
+_DECIMAL = re.compile(r"[+-]?\d+\.\d+")
+_POINTS = 3.0
+"""So much may scores and their intervals differ between processors, in percent: a sample or two of these sets."""
 
 
 def main() -> None:
-    from tensormargin.datasets import CATALOGUE, is_at_hand
-
-    for name, needed in DATA.items():
+    for name in [name for name in sys.argv[1:] if name in DATA] or DATA:
         path = FOLDER / f"{name}.md"
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"filled in {path.name}")
-        if is_at_hand(CATALOGUE[needed]):
-            draw(name, "--commands" in sys.argv)
+        if missing := missing_for(name):
+            print(f"its examples need {missing}")
         else:
-            print(f"its examples need {needed}: set TENSORMARGIN_DATA to the folder with the data sets")
+            run_page(path, "--commands" in sys.argv)
 
 
-def draw(name: str, with_commands: bool) -> None:
+def missing_for(name: str) -> str:
+    """Return which data sets and libraries a page lacks here, in words; empty if it can be run."""
+    from tensormargin.datasets import CATALOGUE, is_at_hand
+
+    data = [f"{one} (in the folder TENSORMARGIN_DATA)" for one in DATA[name] if not is_at_hand(CATALOGUE[one])]
+    return ", ".join([*data, *(library for library in LIBRARIES.get(name, ()) if find_spec(library) is None)])
+
+
+def run_page(path: Path, with_commands: bool) -> None:
     """Run the examples of a page and keep its figure, and what its commands print if asked for."""
-    path = FOLDER / f"{name}.md"
     with TemporaryDirectory() as folder:
         if run_examples(path, folder).failed:
             sys.exit(f"the examples of {path.name} fail")
-        shutil.copyfile(Path(folder, f"{name}.png"), FOLDER / f"{name}.png")
+        shutil.copyfile(Path(folder, f"{path.stem}.png"), path.with_suffix(".png"))
         if with_commands:
             text = path.read_text(encoding="utf-8")
-            text = _COMMAND.sub(lambda found: found[1] + output_of(found[2], folder) + found[3], text)
+            text = _COMMAND.sub(lambda found: found[1] + output_of(found[2], folder) + found[4], text)
             path.write_text(text, encoding="utf-8")
-    print(f"drew {name}.png")
+    print(f"ran {path.name}")
 
 
 def run_examples(path: Path, folder: str | Path) -> doctest.TestResults:
@@ -71,7 +91,7 @@ def run_examples(path: Path, folder: str | Path) -> doctest.TestResults:
         return doctest.testfile(str(path), module_relative=False)
 
 
-def output_of(command: str, folder: str) -> str:
+def output_of(command: str, folder: str | Path) -> str:
     """Return what a command prints in a folder, progress left out."""
     arguments = shlex.split(command.replace("\\\n", " "))
     done = subprocess.run(
@@ -79,16 +99,29 @@ def output_of(command: str, folder: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        check=True,
-        env={**os.environ, "TENSORMARGIN_CACHE": folder},
+        env={**os.environ, "TENSORMARGIN_CACHE": str(folder)},
     )
+    if done.returncode:
+        raise RuntimeError(f"tensormargin {command} failed:\n{done.stderr}")
     said = [line for line in done.stderr.splitlines() if " samples of " in line]
     return "\n".join([*said, done.stdout])
 
 
-def commands_of(text: str) -> list[list[str]]:
-    """Return the commands of a page as lists of arguments."""
-    return [shlex.split(found[2].replace("\\\n", " ")) for found in _COMMAND.finditer(text)]
+def commands_of(text: str) -> list[tuple[str, str]]:
+    """Return the commands of a page, each with what the page says that it prints."""
+    return [(found[2], found[3]) for found in _COMMAND.finditer(text)]
+
+
+def agree(shown: str, printed: str) -> bool:
+    """Return whether two outputs tell the same: the words, the counts, and scores within a few points.
+
+    Times, p-values and the strengths of the chosen model are not compared; "significant" is.
+    """
+    shown, printed = _VARYING.sub("", shown), _VARYING.sub("", printed)
+    if _DECIMAL.sub("", shown).split() != _DECIMAL.sub("", printed).split():
+        return False
+    pairs = zip(_DECIMAL.findall(shown), _DECIMAL.findall(printed), strict=True)
+    return all(abs(float(one) - float(other)) <= _POINTS for one, other in pairs)
 
 
 def filled(text: str) -> str:

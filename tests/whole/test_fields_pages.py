@@ -1,21 +1,26 @@
-"""Tests of the pages in docs/fields: their tables are those of the code, their examples run, their commands exist."""
+"""Tests of the pages in docs/fields, and of the commands that any page shows.
+
+Tables are those of the code, examples run, and commands print what the pages say (marked `pages`: minutes).
+"""
 
 from __future__ import annotations
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from tensormargin.cli.fit import fit_command
-from tensormargin.datasets import CATALOGUE, is_at_hand
+from tensormargin.cli import main
 from tensormargin.selection import KINDS
 from tensormargin.selection.kinds import WAYS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = runpy.run_path(str(DOCS / "fields" / "make.py"))
 PAGES = sorted((DOCS / "fields").glob("*.md"))
+SHOWING = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("guide/*.md")), *PAGES]
 
 
 def anchors_of(text):
@@ -24,39 +29,67 @@ def anchors_of(text):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def commands_in(text):
+    """Return the commands in the code blocks of a page, as lists of arguments."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    found = (re.match(r"(?:\$ |.* && )?tensormargin (.*)", line) for line in lines)
+    return [shlex.split(one[1], comments=True) for one in found if one]
+
+
 def test_there_is_a_page_for_each_data_set():
     assert {page.stem for page in PAGES} == set(SCRIPT["DATA"])
     assert {path.name for path in (DOCS / "fields").glob("*.png")} == {f"{page.stem}.png" for page in PAGES}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.stem)
+def test_commands_exist(page):
+    """Commands on pages have the options that they show."""
+    for arguments in commands_in(page.read_text(encoding="utf-8")):
+        parse(main, arguments)
+
+
+def parse(command, arguments):
+    """Let a command, or that of a group, parse its arguments."""
+    if isinstance(command, click.Group):
+        parse(command.commands[arguments[0]], arguments[1:])
+    else:
+        command.make_context(command.name, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def folder(page, tmp_path_factory):
+    """Return the folder in which the examples of a page were run; they must be right."""
+    if missing := SCRIPT["missing_for"](page.stem):
+        pytest.skip(f"needs {missing}")
+    path = tmp_path_factory.mktemp(page.stem)
+    result = SCRIPT["run_examples"](page, path)
+    assert result.attempted > 10
+    assert result.failed == 0
+    return path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem, scope="module")
 class TestPage:
     def test_tables_are_those_of_the_code_and_of_the_benchmark(self, page):
         text = page.read_text(encoding="utf-8")
         assert text.count("<!-- tried: ") == text.count("<!-- reached: ") == 1
         assert SCRIPT["filled"](text) == text, "run python docs/fields/make.py"
 
-    def test_examples_run_and_draw_the_figure(self, page, tmp_path):
-        needed = SCRIPT["DATA"][page.stem]
-        if not is_at_hand(CATALOGUE[needed]):
-            pytest.skip(f"needs {needed}: set TENSORMARGIN_DATA to the folder with the data sets")
-        if page.stem == "volumes":
-            pytest.importorskip("nibabel", reason="needs nibabel: pip install 'tensormargin[neuro]'")
-        result = SCRIPT["run_examples"](page, tmp_path)
-        assert result.attempted > 10
-        assert result.failed == 0
-        assert (tmp_path / f"{page.stem}.png").stat().st_size > 1000
+    def test_examples_run_and_draw_the_figure(self, page, folder):
+        assert (folder / f"{page.stem}.png").stat().st_size > 1000
+
+    @pytest.mark.pages
+    def test_commands_print_what_the_page_says(self, page, folder):
+        for command, shown in SCRIPT["commands_of"](page.read_text(encoding="utf-8")):
+            printed = SCRIPT["output_of"](command, folder)
+            assert SCRIPT["agree"](shown, printed), (
+                f"python docs/fields/make.py {page.stem} --commands writes what {command} prints now:\n{printed}"
+            )
 
     def test_figures_are_small_and_shown(self, page):
         assert f"]({page.stem}.png)" in page.read_text(encoding="utf-8")
         assert page.with_suffix(".png").stat().st_size < 100_000
-
-    def test_commands_exist(self, page):
-        commands = SCRIPT["commands_of"](page.read_text(encoding="utf-8"))
-        assert commands
-        for name, *arguments in commands:
-            assert name == "fit"
-            assert fit_command.make_context("fit", arguments).params["kind"] in KINDS
 
     def test_commands_show_what_they_print(self, page):
         text = page.read_text(encoding="utf-8")
@@ -82,3 +115,28 @@ def test_the_guide_lists_all_kinds():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         assert cells[1:] == [kind.samples, ", ".join(kind.alone), ", ".join(kind.together)]
     assert all(f"| {name} |" in guide for name in WAYS)
+
+
+def test_first_steps_show_what_the_page_on_series_shows():
+    """They fit the same samples, so they need no run of their own."""
+    ((_, shown),) = SCRIPT["commands_of"]((DOCS / "fields" / "series.md").read_text(encoding="utf-8"))
+    assert shown.partition("\n")[2].replace("motions.", "basic-motions.") in (DOCS / "start.md").read_text(
+        encoding="utf-8"
+    )
+
+
+class TestAgree:
+    SHOWN = "80 samples\nChosen from 480 models: rank 1, lambda 1, mu 1\nAccuracy: 97.5 % (p = 0.03), significant, 12 s"
+
+    @pytest.mark.parametrize(
+        ("old", "new"), [("97.5", "98.8"), ("p = 0.03", "p = 1e-05"), ("mu 1", "mu 10 and 0"), ("12 s", "9.5 s")]
+    )
+    def test_takes_what_differs_between_machines(self, old, new):
+        assert SCRIPT["agree"](self.SHOWN, self.SHOWN.replace(old, new))
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [("480", "160"), ("97.5", "93.1"), ("significant", "not significant"), ("rank 1", "rank 2"), ("80", "81")],
+    )
+    def test_refuses_what_matters(self, old, new):
+        assert not SCRIPT["agree"](self.SHOWN, self.SHOWN.replace(old, new))
