@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..runtime import counted
+from ..runtime import counted, listed
 from . import _options as options
 from ._options import names
-from ._outputs import blaming, check_ending, check_outputs, print_json, refusals, say_written
+from ._outputs import blaming, check_ending, check_outputs, print_json, refusals, say_written, warn
 from ._running import progress_bar
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..io import Agreement, ModelFile, Scene
     from ..runtime import Array
 
+_MAPS = (".png", ".tif", ".tiff", ".hdr")
 _EXAMPLES = """
 \b
 CUBE and TRUTH are one of
@@ -49,6 +50,15 @@ Examples:
 )
 @click.option("--exclude-classes", metavar="CLASSES", help="Comma-separated classes to leave out, likewise.")
 @options.number("--blocks", 1, "Side of the squares of the scene that are kept together, in pixels.", default=8)
+@click.option(
+    "--keep-overlapping", is_flag=True, help="Keep pixels whose patches overlap those of another square, too."
+)
+@click.option(
+    "--hold-out",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    help="Share of the squares of each class to leave out, for the accuracy that `predict --scene --truth` reports.",
+)
 @options.scene
 @options.scene_limits
 @options.seed
@@ -59,7 +69,8 @@ def patches_command(given: Any) -> None:
     """Cut a scene (CUBE) into patches around the pixels that have a class (TRUTH), as samples for the other commands.
 
     Neighbouring patches share pixels. Squares of the scene are therefore the groups of the samples, which `fit` and
-    `compare` keep together: accuracies are those of places that were not seen.
+    `compare` keep together, and pixels whose patches would overlap one of another square are left out: accuracies are
+    those of places that were not seen.
     """
     scene, truth, out, size = given.cube_file, given.truth, given.out, given.size
     with refusals(ValueError), progress_bar() as show:
@@ -79,34 +90,84 @@ def patches_command(given: Any) -> None:
                 f"{scene}: has no ground truth, one number per pixel; give its file as TRUTH. To classify a scene, use "
                 "`tensormargin predict MODEL CUBE --scene map.png`"
             )
-        patches = Patches(size, given.blocks)
+        patches = Patches(size, given.blocks, not given.keep_overlapping)
         with blaming(truth or scene):
-            kept = _kept(found.truth, given.classes, "--only-classes")
-            left_out = _kept(found.truth, given.exclude_classes, "--exclude-classes")
-            if left_out is not None:
-                there = np.unique(found.truth[found.truth != found.background]).tolist() if kept is None else kept
-                kept = [one for one in there if one not in left_out]
-            places = patches.places(found.data.shape, found.truth, kept, found.background, given.per_class, given.seed)
+            kept = _classes(found, given)
+            labels, n_held_out = _without_blocks(found, kept, patches, given)
+            places = patches.places(found.data.shape, labels, kept, found.background, given.per_class, given.seed)
         _write(out, patches, found, places, show)
-    pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
-    n_places = Counter(str(label) for label, _ in pairs)
-    facts: dict[str, Any] = {
-        "n_samples": len(places.target),
-        "n_classes": len(set(places.target.tolist())),
-        "n_groups": len(set(places.groups.tolist())),
-        "classes_in_one_place": sorted(label for label, number in n_places.items() if number == 1),
-    }
+    facts = {**_facts(places), "n_blocks_held_out": n_held_out}
+    if given.per_class is None:
+        facts["n_overlapping"] = int(np.isin(labels, kept).sum()) - facts["n_samples"]
     if given.as_json:
         print_json({"written": [str(out)], "shape": [size, size, found.data.shape[2]], **facts})
         return
     say_written(False, out)
     summary = f"{counted(facts['n_samples'], 'sample')} of {size} x {size} x {found.data.shape[2]}"
     click.echo(f"{summary}, {counted(facts['n_classes'], 'class', 'classes')}, {counted(facts['n_groups'], 'place')}")
+    if n_held_out:
+        click.echo(f"{counted(n_held_out, 'place')} held out, for `tensormargin predict --scene --truth`")
+    if facts.get("n_overlapping"):
+        click.echo(
+            f"Note: {counted(facts['n_overlapping'], 'pixel')} left out, whose patches overlap those of another place; "
+            "larger --blocks leave out fewer, --keep-overlapping none"
+        )
     if facts["classes_in_one_place"]:
         click.echo(
             f"Note: a class must lie in several places to be evaluated, and {', '.join(facts['classes_in_one_place'])} "
             "does not; leave it out with --exclude-classes, or give smaller --blocks"
         )
+
+
+def _facts(places: Any) -> dict[str, Any]:
+    """Return the numbers of samples, classes and places, and the classes that lie in one place only."""
+    pairs = set(zip(places.target.tolist(), places.groups.tolist(), strict=True))
+    n_places = Counter(str(label) for label, _ in pairs)
+    return {
+        "n_samples": len(places.target),
+        "n_classes": len(n_places),
+        "n_groups": len({group for _, group in pairs}),
+        "classes_in_one_place": sorted(label for label, number in n_places.items() if number == 1),
+    }
+
+
+def _classes(scene: Scene, given: Any) -> list[Any]:
+    """Return the classes that the options leave."""
+    import numpy as np
+
+    truth: Any = scene.truth
+    only = _kept(truth, given.classes, "--only-classes")
+    left_out = _kept(truth, given.exclude_classes, "--exclude-classes") or []
+    there = np.unique(truth[truth != scene.background]).tolist()
+    unknown = [one for one in left_out if one not in there]
+    if unknown:
+        raise ValueError(
+            f"--exclude-classes must be classes of the scene, {listed(map(str, there))}; got "
+            f"{listed(map(str, unknown))}"
+        )
+    return [one for one in (there if only is None else only) if one not in left_out]
+
+
+def _without_blocks(scene: Scene, classes: list[Any], patches: Any, given: Any) -> tuple[Array, int]:
+    """Return the ground truth without some squares of the scene, and their number.
+
+    A square is held out if all its classes can do without it: each keeps its share, and one square at least.
+    """
+    import numpy as np
+
+    truth: Any = scene.truth
+    marked = np.isin(truth, classes)
+    squares = patches.groups_of(np.argwhere(np.ones(truth.shape, bool)), truth.shape).reshape(truth.shape)
+    pairs = set(zip(squares[marked].tolist(), truth[marked].tolist(), strict=True))
+    left = Counter(label for _, label in pairs)
+    least = {label: max(1, (1 - given.hold_out) * number) for label, number in left.items()}
+    held_out = []
+    for square in np.random.RandomState(given.seed).permutation(sorted({one for one, _ in pairs})).tolist():
+        own = [label for one, label in pairs if one == square]
+        if all(left[label] - 1 >= least[label] for label in own):
+            left.subtract(own)
+            held_out.append(square)
+    return np.where(np.isin(squares, held_out), scene.background, truth), len(held_out)
 
 
 def _kept(truth: Array, classes: str | None, option: str) -> list[Any] | None:
@@ -150,34 +211,78 @@ def check_scene(given: Any) -> list[Path]:
     if picture is None:
         if given.truth is not None:
             raise ValueError("--truth is the ground truth of a scene; add --scene map.png, or leave it out")
-        if out is None:
-            raise ValueError("-o must name the CSV file to write; with --scene map.png, DATA is a scene instead")
         check_ending(out, "a table of predictions", ".csv")
-        return [out]
+        return [] if out is None else [out]
     if n_files > 1:
         raise ValueError(f"--scene is for one scene; got {n_files} files. Classify them one by one")
-    array = picture.with_suffix(".npy") if out is None else out
-    if picture.suffix.lower() != ".png" or array.suffix.lower() != ".npy":
-        raise ValueError(f"--scene must be a .png file, and -o with it an .npy file; got {picture} and {array}")
-    return [picture, array]
+    is_picture = picture.suffix.lower() == ".png"
+    other = picture.with_suffix(".npy" if is_picture else ".png") if out is None else out
+    for option, path, endings in (("--scene", picture, _MAPS), ("-o", other, (*_MAPS, ".npy", ".csv"))):
+        if path.suffix.lower() not in endings:
+            raise ValueError(
+                f"{option} must be a file that ends in {', '.join(endings)}, if there is --scene; got {path}"
+            )
+    return [picture, other]
+
+
+def refuse_scene(loaded: ModelFile, given: Any, limits: dict[str, Any]) -> None:
+    """Raise ValueError if DATA is a scene without --scene, or if there is no -o."""
+    from ..data import FileRules, parsed_bytes
+    from ..io import is_scene
+
+    rules = FileRules(parsed_bytes(limits["max_bytes"]), limits["allow_external"])
+    shape, path = loaded.facts["sample_shape"], given.data[0]
+    are_images = "image" in loaded.loading.get("kind", "")
+    if isinstance(shape, list) and not are_images and is_scene(path, shape, rules):
+        raise ValueError(
+            f"{path} is a scene, and not samples: add --scene map.png to classify every pixel (map.tif: GeoTIFF, "
+            "map.hdr: ENVI; -o pixels.csv: a table of all pixels)"
+        )
+    if given.out is None:
+        raise ValueError("-o must name the CSV file to write; with --scene map.png, DATA is a scene instead")
+
+
+def written_files(files: list[Path]) -> list[Path]:
+    """Return the files of maps and others that `classify` writes."""
+    from ..io import MAPS, class_map_files
+
+    found = [class_map_files(path) if path.suffix.lower() in MAPS else [path] for path in files]
+    return [one for own in found for one in own]
 
 
 def classify(
     loaded: ModelFile, given: Any, files: list[Path], limits: dict[str, Any]
 ) -> tuple[int, Agreement, ComparedSamples | None]:
-    """Write the classes of all pixels of a scene as an image and as an array.
+    """Write the classes of all pixels of a scene as pictures, maps, arrays and tables.
 
     Return the number of pixels, the agreement with the ground truth, and how they compare with the training samples.
     """
-    from ..io import agreement_on_scene, all_or_none, load_scene, scene_predictions
+    from ..io import agreement_on_scene, all_or_none, load_scene, patch_size, scene_predictions, write_predictions
     from ..plots import save_scene
 
     scene = load_scene(given.data[0], given.truth, **given.scene, **limits)
+    _check_places(scene, files)
+    tables, maps = ([one for one in files if (one.suffix.lower() == ".csv") is table] for table in (True, False))
     with progress_bar() as show:
-        predicted, compared = scene_predictions(loaded.model, scene, show, loaded.training, given.any_scale)
-    used = None if compared is None else compared.used
-    found = agreement_on_scene(predicted, scene, loaded.facts["classes"], used)
+        rows = scene_predictions(loaded.model, scene, show, loaded.training, given.any_scale, bool(tables))
+    used = None if rows.compared is None else rows.compared.used
+    predicted, classes = rows.predicted.reshape(scene.data.shape[:2]), loaded.facts["classes"]
+    found = agreement_on_scene(predicted, scene, classes, used, patch_size(loaded.facts["sample_shape"]))
+    about = {"background": scene.background, "names": scene.class_names, "georeference": scene.georeference}
     with all_or_none():
-        for path in files:
-            save_scene(path, predicted, scene.truth, background=scene.background)
-    return int(predicted.size), found, compared
+        for path in maps:
+            save_scene(path, predicted, scene.truth, classes, **about)
+        for path in tables:
+            write_predictions(path, rows)
+    return len(rows.predicted), found, rows.compared
+
+
+def _check_places(scene: Scene, files: list[Path]) -> None:
+    """Raise before any work if the place of a scene cannot be read; warn if a map cannot state it."""
+    where = scene.georeference
+    for path in files if where.is_known else ():
+        ending = path.suffix.lower()
+        if ending == ".hdr" and not where.in_envi():
+            warn(f"{path}: an ENVI header cannot state the place of a sheared scene; write a GeoTIFF (.tif)")
+        elif ending in (".tif", ".tiff") and not where.in_geotiff()[1]:
+            warn(f"{path}: the map has no place, since GDAL cannot read that of {scene.source}; write ENVI (.hdr)")

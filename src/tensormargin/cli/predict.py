@@ -12,12 +12,13 @@ from . import _options as options
 from ._data import load_for, refuse_given, unseen_categories_printed, view_files
 from ._options import FORMATS
 from ._outputs import blaming, check_outputs, print_json, refusals, warn, write_maps
-from .patches import check_scene, classify
+from .patches import check_scene, classify, refuse_scene, written_files
 
 if TYPE_CHECKING:
     from ..data import ComparedSamples
     from ..io import Agreement, ModelFile
 
+_APART = "whose patches share no pixel with one of the fit"
 _PREDICT_EXAMPLES = f"""
 {FORMATS}
 \b
@@ -27,7 +28,8 @@ Examples:
   tensormargin predict line.skops picture.png -o predictions.csv               one image, resized as by `fit --size`
   tensormargin predict bold.skops new.nii.gz --events new.tsv -o predictions.csv
   tensormargin predict eeg.skops monday.npz tuesday.npz -o predictions.csv     one column says which file
-  tensormargin predict pines.skops scene.hdr --scene map.png    the class of every pixel, as an image
+  tensormargin predict pines.skops scene.hdr --scene map.png    the class of every pixel, as a picture
+  tensormargin predict pines.skops scene.hdr --scene map.tif -o pixels.csv     as a GeoTIFF, and as a table
   tensormargin predict both.skops new.npz --view fmri=new.nii.gz --covariates new.csv -o predictions.csv
 
 DATA is made into samples as it was for the fit: --size, --delay, ... need not be given again.
@@ -43,14 +45,16 @@ Labels in DATA are optional; if there are any, they are added to the file and th
 )
 @click.argument("model", type=options.MODEL)
 @options.data()
-@click.option("-o", "--out", type=options.FILE, help="CSV file to write (.npy: --scene).")
+@click.option("-o", "--out", type=options.FILE, help="CSV file to write (--scene: also .npy, .png, .tif, .hdr).")
 @click.option(
     "--scene",
     "picture",
     type=options.FILE,
-    help="DATA is a scene: write the class of every pixel as this image (.png), and as an array (.npy).",
+    help="DATA is a scene: write the class of every pixel as this picture (.png), GeoTIFF (.tif) or ENVI map (.hdr).",
 )
-@click.option("--truth", type=options.PATH, help="Ground truth of the scene, drawn beside it.")
+@click.option(
+    "--truth", type=options.PATH, help="Ground truth of the scene, drawn beside it; accuracies are those on it."
+)
 @click.option("--any-scale", is_flag=True, help="Predict samples of another scale (unit) than those of the fit, too.")
 @options.scene
 @options.loading
@@ -72,15 +76,17 @@ def predict_command(given: Any) -> None:
     model, data, loading = given.model, given.data, given.loading
     with refusals(ValueError):
         files = check_scene(given)
-        check_outputs((model, *data, given.truth, *view_files(loading)), files)
+        written = written_files(files)
+        check_outputs((model, *data, given.truth, *view_files(loading)), written)
         loaded = load_model(model, given.model_sha256)
+        limits = {name: loading[name] for name in ("max_bytes", "allow_external")}
         if given.picture is not None:
-            limits = {name: loading[name] for name in ("max_bytes", "allow_external")}
             refuse_given(loading, tuple(limits), "for files of samples, and DATA is a scene (--scene). Leave it out")
             with blaming(model):
                 classified = classify(loaded, given, files, limits)
-            _print_scene(*classified, files, given.as_json)
+            _print_scene(*classified, written, given.as_json)
             return
+        refuse_scene(loaded, given, limits)
         samples = load_for(model, loaded, data, loading, need_labels=False)
         with blaming(model), unseen_categories_printed():
             rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, given.any_scale)
@@ -117,12 +123,22 @@ def _print_scene(
         print_json({"n_samples": n_pixels, **found.facts, **more, "written": [str(path) for path in files]})
         return
     click.echo(f"Wrote {', '.join(map(str, files))}: {counted(n_pixels, 'pixel')}")
-    _print_agreement(found, compared, "pixels", "the pixels with a class, which may include those of the fit")
+    which = "the pixels with a class" + (", which may include those of the fit" if found.n_new is None else "")
+    _print_agreement(found, compared, "pixels", which, _APART)
+    if found.n_new == 0 and found.n_known:
+        click.echo(
+            f"No accuracy on new pixels: there are none {_APART}. `tensormargin patches --hold-out 0.3` leaves places "
+            "of the scene out of the fit"
+        )
+    for line in found.table("pixels") if found.by_class else ():
+        click.echo(line)
 
 
-def _print_agreement(found: Agreement, compared: ComparedSamples | None, what: str, which: str) -> None:
+def _print_agreement(
+    found: Agreement, compared: ComparedSamples | None, what: str, which: str, new: str = "not used in the fit"
+) -> None:
     used = None if compared is None else compared.sentence(what)
-    for line in (*([] if used is None else [used]), *found.lines(which, what)):
+    for line in (*([] if used is None else [used]), *found.lines(which, what, new)):
         click.echo(line)
 
 

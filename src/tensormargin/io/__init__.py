@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .archive import TEXT_BYTES
     from .arrays import BadFileError, check_labelled, digest, read_arrays
     from .checksums import check_sha256, sha256_of
+    from .class_maps import MAPS, class_map_files, save_class_map
     from .containers import arrays_of
     from .labels import quick_classes
     from .load import load_samples
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     from .predictions import Agreement, agreement, agreement_on_scene, axes_warning, check_samples_fit, confounds_needed
     from .predictions import neutral, predictions_of, scene_predictions, training_record, write_predictions
     from .samples import SampleSet, leakage_warnings
-    from .scenes import Scene, load_scene, named_classes
+    from .scenes import Georeference, Scene, is_scene, load_scene, named_classes, patch_size
     from .views import KnownViews, known_views, load_views
     from .volumes import load_mask, read_nifti
 
 __all__ = [
-    "BadFileError", "KnownViews", "ModelFile", "SampleSet", "Scene", "all_or_none", "check_labelled", "digest",
-    "is_ours", "known_views", "leakage_warnings", "load_mask", "load_model", "load_samples", "load_scene",
-    "load_views", "named_classes", "read_arrays", "read_facts", "replacing", "save_model", "sha256_of",
-    "write_samples",
+    "BadFileError", "Georeference", "KnownViews", "ModelFile", "SampleSet", "Scene", "all_or_none", "check_labelled",
+    "digest", "is_ours", "known_views", "leakage_warnings", "load_mask", "load_model", "load_samples", "load_scene",
+    "load_views", "named_classes", "read_arrays", "read_facts", "replacing", "save_class_map", "save_model",
+    "sha256_of", "write_samples",
 ]  # fmt: skip
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -84,6 +84,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
     confounds = None
     if first.confounds is not None:
         confounds = {one: _as_one([part.confounds[one] for part in parts]) for one in names_of(first.confounds)}
+    positions = [part.positions for part in parts if part.positions is not None]
     names = [name for part in parts for name in part.names or map(str, range(len(part.data)))]
     return replace(
         first,
@@ -103,6 +104,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         files=None if len(parts) == 1 else files,
         loading={**first.loading, "kind": kind, **({"groups": FILE} if by_file else {})},
         unit=_common(parts, "unit"),
+        positions=np.concatenate(positions) if len(positions) == len(parts) else None,
     )
 
 

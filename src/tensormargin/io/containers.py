@@ -67,9 +67,17 @@ def load_container(path: Path, request: Request) -> SampleSet:
             axes, more = _axes_in(path, held, name, axis, not_groups)
             notes += more
         data = np.moveaxis(data, axis, 0)
+        stated["positions"] = _positions(held, data.shape[0])
         return SampleSet(
             data, target, groups, None, None, "", kind, notes, unused, axes=axes, unit=stored.unit or None, **stated
         )
+
+
+def _positions(held: Mapping[str, Stored], n_samples: int) -> Array | None:
+    """Return rows and columns of patches in their scene, None unless `tensormargin patches` wrote the file."""
+    stored = held.get("positions")
+    known = stored is not None and "scene_shape" in held and stored.dtype.kind in "iu"
+    return stored.read() if stored is not None and known and stored.shape == (n_samples, 2) else None
 
 
 def _samples_and_labels(path: Path, held: Mapping[str, Stored], request: Request) -> tuple[str, str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from ..runtime import Array, Progress, computed, listed
 from ..transformers import Patches, takes_nan, takes_ragged
 from . import BadFileError, SampleSet, Scene, replacing
 from .arrays import check_samples
+from .scenes import is_patch, patch_size
 
 _FEW = 20  # samples that show whether a model depends on their scale
 _PIXELS = 500  # of a scene that its scale is determined from
@@ -114,7 +115,9 @@ def predictions_of(
     last = last_estimator(model)
     metadata = Metadata(samples.groups, samples.confounds)
     ready = samples_for_last_step(model, samples.data, metadata)
-    known = (("file", samples.files), ("label", samples.target), ("group", samples.groups))
+    rows, places = (None, None) if samples.positions is None else samples.positions.T
+    known = (("file", samples.files), ("row", rows), ("column", places))
+    known += (("label", samples.target), ("group", samples.groups))
     columns = {name: values for name, values in known if values is not None}
     names = samples.names or _numbered(samples)
     more = metadata_for_last_step(model, metadata)
@@ -171,7 +174,8 @@ def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
     """Return whether some samples get the same answers on the scale of the training samples."""
     few, X = slice(0, _FEW), samples.data[:_FEW]
     groups, confounds = (None if own is None else own[few] for own in (samples.groups, samples.confounds))
-    given = replace(samples, data=X, target=None, groups=groups, names=None, confounds=confounds, files=None)
+    none = dict.fromkeys(("target", "names", "files", "positions"))
+    given = replace(samples, data=X, groups=groups, confounds=confounds, **none)
     scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
     first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
     return all(np.allclose(first[name], second[name], 1e-3, 1e-6) for name in first if " of " in name)
@@ -211,7 +215,7 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 
 def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
     """Return the predicted class of every pixel of a scene, by a model of spectra or patches of as many bands."""
-    return scene_predictions(model, scene, progress)[0]
+    return scene_predictions(model, scene, progress).predicted.reshape(scene.data.shape[:2])
 
 
 def scene_predictions(
@@ -220,38 +224,45 @@ def scene_predictions(
     progress: Progress | None = None,
     record: TrainingRecord | None = None,
     any_scale: bool = False,
-) -> tuple[Array, ComparedSamples | None]:
-    """Return the predicted class of every pixel, and how all pixels compare with the training samples."""
+    with_columns: bool = False,
+) -> Predictions:
+    """Return the predictions of all pixels, row by row; names and columns are left out unless they are asked for."""
     shape, bands = ModelChain.of(model).sample_shape, scene.data.shape[2]
-    square = isinstance(shape, tuple) and len(shape) == 3 and shape[0] == shape[1] and shape[0] % 2 == 1
-    if shape != (bands,) and (not square or shape[2] != bands):
+    if not isinstance(shape, tuple) or not is_patch(shape) or shape[-1] != bands:
         raise BadFileError(
             f"{scene.source}: a scene of {bands} bands needs a model of patches of size x size x {bands}; this one was "
             f"fitted to samples of shape {shape}. Fit it to what `tensormargin patches` cuts from such a scene"
         )
-    patches = Patches(1 if len(shape) == 1 else shape[0])
+    patches = Patches(patch_size(shape))
     positions = patches.places(scene.data.shape).positions
 
     def predictions(where: Array) -> Iterator[tuple[slice, Predictions]]:
         for rows, piece in patches.pieces(scene.data, where):
             samples = piece.reshape(len(piece), *shape)
             check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
-            one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, ())
+            one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, (), positions=where[rows])
             yield rows, predictions_of(model, one, None, record, any_scale or where is positions)
 
     if record is not None and not any_scale:  # of the whole scene, of which a few rows may be dark
         spread = positions[:: max(1, len(positions) // _PIXELS)]
         for _ in predictions(spread):
             pass
-    found = np.empty(len(positions), np.result_type(np.asarray(ModelChain.of(model).classifier.classes_)))
-    compared = []
+    parts = []
     for rows, one in predictions(positions):
-        found[rows] = one.predicted
-        compared.append(one.compared)
+        parts.append(one if with_columns else replace(one, names=[], columns={}))
         if progress is not None:
             progress(rows.stop, len(positions), "pixels")
-    known = [one for one in compared if one is not None]
-    return found.reshape(scene.data.shape[:2]), ComparedSamples.joined(known) if known else None
+    known = [one.compared for one in parts if one.compared is not None]
+    columns = {name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns}
+    if with_columns and scene.truth is not None:
+        columns["label"] = np.where(scene.truth == scene.background, "", scene.truth.astype(str)).ravel()
+    return Predictions(
+        [str(number) for number in range(len(positions))] if with_columns else [],
+        np.concatenate([one.predicted for one in parts]),
+        columns,
+        parts[0].made_by,
+        ComparedSamples.joined(known) if known else None,
+    )
 
 
 def write_predictions(path: str | Path, predictions: Predictions) -> None:
@@ -260,7 +271,7 @@ def write_predictions(path: str | Path, predictions: Predictions) -> None:
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     known: dict[str, Any] = {"sample": predictions.names, "predicted": predictions.predicted, **predictions.columns}
-    names = [name for name in ("file", "sample", "label", "group", "predicted") if name in known]
+    names = [name for name in ("file", "sample", "row", "column", "label", "group", "predicted") if name in known]
     others = [name for name in predictions.columns if name not in names]
     last = {} if predictions.made_by is None else {"probabilities from": predictions.made_by}
     rows = [[*names, *others, *last]]
@@ -291,13 +302,17 @@ def neutral(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How predictions agree with labels; unknown labels are counted apart, ``n_new`` were not used in the fit."""
+    """How predictions agree with labels; unknown labels are counted apart, ``n_new`` were not used in the fit.
+
+    Of a scene, new are those pixels whose patches share no pixel with a patch of the fit.
+    """
 
     accuracy: float | None
     n_known: int
     unknown: dict[str, int]
     new_accuracy: float | None = None
     n_new: int | None = None
+    by_class: Mapping[str, Agreement] = field(default_factory=dict)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -309,9 +324,10 @@ class Agreement:
             "unknown_labels": list(self.unknown),
             "accuracy_on_new": self.new_accuracy,
             "n_new": self.n_new,
+            "by_class": {label: _numbers(own) for label, own in self.by_class.items()},
         }
 
-    def lines(self, which: str, what: str = "samples") -> list[str]:
+    def lines(self, which: str, what: str = "samples", new: str = "not used in the fit") -> list[str]:
         """Return the accuracy on ``which`` samples in words, ``what`` naming their kind; empty without labels."""
         labels = listed(self.unknown)
         if self.accuracy is None:
@@ -326,7 +342,26 @@ class Agreement:
             )
         if self.new_accuracy is None or self.n_new == self.n_known:
             return [sentence]
-        return [sentence, f"Accuracy on the {self.n_new} of them not used in the fit: {100 * self.new_accuracy:.2f} %"]
+        return [sentence, f"Accuracy on the {self.n_new} of them {new}: {100 * self.new_accuracy:.2f} %"]
+
+    def table(self, what: str) -> list[str]:
+        """Return a table of the accuracy of each class, with that on new samples if some are and others are not."""
+        some = self.n_new is not None and 0 < self.n_new < self.n_known
+        head = ["class", what, "accuracy", *(("apart", "accuracy") if some else ())]
+        rows = [head]
+        for label, own in self.by_class.items():
+            cells = [label, str(own.n_known), _percent(own.accuracy)]
+            rows.append([*cells, *((str(own.n_new), _percent(own.new_accuracy)) if some else ())])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+
+
+def _numbers(own: Agreement) -> dict[str, Any]:
+    return {"n": own.n_known, "accuracy": own.accuracy, "n_new": own.n_new, "accuracy_on_new": own.new_accuracy}
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.2f} %"
 
 
 def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:
@@ -337,23 +372,40 @@ def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], us
     right, known = given == predicted.astype(str), np.isin(given, [str(label) for label in classes])
     names, counts = np.unique(labels[~known], return_counts=True)
     unknown = dict(zip(names.astype(str).tolist(), counts.tolist(), strict=True))
+    own = {str(label): known & (given == str(label)) for label in classes}
+    by_class = {label: _of_rows(right, rows, used) for label, rows in own.items() if rows.any()}
+    return replace(_of_rows(right, known, used), unknown=unknown, by_class=by_class)
+
+
+def _of_rows(right: Array, rows: Array, used: Array | None) -> Agreement:
+    """Return the agreement on some rows."""
+    found = Agreement(_share(right[rows]), int(rows.sum()), {})
     if used is None:
-        return Agreement(_share(right[known]), int(known.sum()), unknown)
-    new = known & ~used
-    return Agreement(_share(right[known]), int(known.sum()), unknown, _share(right[new]), int(new.sum()))
+        return found
+    new = rows & ~used
+    return replace(found, new_accuracy=_share(right[new]), n_new=int(new.sum()))
 
 
 def _share(right: Array) -> float | None:
     return float(right.mean()) if right.size else None
 
 
-def agreement_on_scene(predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None) -> Agreement:
-    """Return how predictions agree with the ground truth; `BadFileError` if none of its classes is the model's."""
+def agreement_on_scene(
+    predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None, size: int = 1
+) -> Agreement:
+    """Return how predictions agree with the ground truth; `BadFileError` if none of its classes is the model's.
+
+    ``used`` says which pixels were used in the fit, with patches of this ``size``: others that overlap these are not
+    new either.
+    """
+    from scipy.ndimage import maximum_filter
+
     if scene.truth is None:
         return agreement(predicted, None, classes)
     marked = scene.truth != scene.background
-    known = None if used is None else used.reshape(marked.shape)[marked]
-    found = agreement(predicted[marked], scene.truth[marked], classes, known)
+    if used is not None:
+        used = maximum_filter(used.reshape(marked.shape), 2 * size - 1, mode="constant")[marked]
+    found = agreement(predicted[marked], scene.truth[marked], classes, used)
     if found.unknown and not found.n_known:
         raise BadFileError(
             f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "

@@ -82,6 +82,8 @@ class SampleSet:
         ``sfreq``), as JSON types. `save_model` keeps it, and ``load_samples(path, like=...)`` repeats it.
     unit : str or None
         Unit of the entries, if the source states it; a dictionary for several views.
+    positions : ndarray of shape (n_samples, 2) or None
+        Row and column of each sample in its scene, for what ``tensormargin patches`` wrote.
 
     Examples
     --------
@@ -115,6 +117,7 @@ class SampleSet:
     files: Array | None = None
     loading: Mapping[str, Any] = None  # type: ignore[assignment]  # becomes a dictionary
     unit: str | Mapping[str, str | None] | None = None
+    positions: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loading", dict(self.loading or {}))
@@ -186,7 +189,7 @@ class SampleSet:
 
     def taken(self, rows: Array) -> SampleSet:
         """Return some of the samples, by number."""
-        own = {name: getattr(self, name) for name in ("target", "groups", "confounds", "files")}
+        own = {name: getattr(self, name) for name in ("target", "groups", "confounds", "files", "positions")}
         some = {name: value[rows] for name, value in own.items() if value is not None}
         names = None if self.names is None else [self.names[row] for row in rows]
         return replace(self, data=rows_of(self.data, rows), names=names, **some)

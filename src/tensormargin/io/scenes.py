@@ -21,9 +21,57 @@ from .tables import read_table
 
 NO_CLASS = ""  # class of pixels that have none, where classes have names
 _PICTURES = (".tif", ".tiff", ".png")
+_TO_ENVI, _TO_GEOTIFF = ".geotiff.place_in_envi", ".geotiff.place_in_geotiff"
 _TRUTH = ("truth", "gt", "ground_truth", "groundtruth", "labels")
 _WAVELENGTHS = ("wavelength", "wavelengths")
 _TIFF_REMEDY = "export it with one number per pixel and band; other kinds of TIFF need rasterio: pip install "
+
+
+@dataclass(frozen=True)
+class Georeference:
+    """Where a scene lies on earth, as its file states it; nothing by default.
+
+    Attributes
+    ----------
+    source : str
+        The file.
+    envi : mapping from str to str
+        Fields of an ENVI header: map info, projection info, coordinate system string.
+    crs, transform : str, tuple of 6 float
+        Coordinate system (WKT) and affine transform of a GeoTIFF, as rasterio has them.
+
+    Examples
+    --------
+    >>> from tensormargin.io import Georeference
+    >>> Georeference("field.hdr", {"map info": "{UTM, 1, 1, 5e5, 4e6, 20, 20, 16, North, WGS-84}"}).in_envi()
+    {'map info': '{UTM, 1, 1, 5e5, 4e6, 20, 20, 16, North, WGS-84}'}
+    """
+
+    source: str = ""
+    envi: Mapping[str, str] = field(default_factory=dict)
+    crs: str = ""
+    transform: tuple[float, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the file says where the scene lies."""
+        return bool(self.envi or self.transform)
+
+    def in_envi(self) -> dict[str, str]:
+        """Return the fields of an ENVI header; none if they could not say it exactly."""
+        if self.envi or not self.transform:
+            return dict(self.envi)
+        with parsing(Path(self.source), "a georeference", "write a GeoTIFF instead (.tif)"):
+            found: dict[str, str] = call(_TO_ENVI, Path(self.source), self.crs, list(self.transform))
+        return found
+
+    def in_geotiff(self) -> tuple[str, tuple[float, ...]]:
+        """Return coordinate system (WKT) and transform, "" and () if there are none; needs rasterio for ENVI."""
+        if self.transform or not self.envi:
+            return self.crs, self.transform
+        with parsing(Path(self.source), "a georeference", 'correct "map info" in its header, or write a map as .hdr'):
+            crs, transform = call(_TO_GEOTIFF, Path(self.source), dict(self.envi))
+        return crs, tuple(transform)
 
 
 @dataclass(frozen=True)
@@ -44,6 +92,10 @@ class Scene:
         The path as given.
     kind : str
         Kind of the file, in words.
+    georeference : Georeference
+        Where it lies: that of the cube, or else that of the ground truth.
+    class_names : mapping from int to str
+        Names of the classes by number, if they have names.
 
     Examples
     --------
@@ -61,6 +113,8 @@ class Scene:
     axes: Axes
     source: str
     kind: str
+    georeference: Georeference = field(default_factory=Georeference)
+    class_names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +125,7 @@ class _Found:
     kind: str
     axis: Axis = field(default_factory=lambda: Axis("wavelength"))
     class_names: tuple[str, ...] = ()
+    georeference: Georeference = field(default_factory=Georeference)
 
 
 def load_scene(
@@ -100,7 +155,7 @@ def load_scene(
         Label of unclassified pixels.
     names : mapping from int to str, or str, optional
         Names of the classes by number, or text or a table of them as `named_classes` reads it; by default those in an
-        ENVI header. With names, the classes are text.
+        ENVI header or in a map of `tensormargin predict`. With names, the classes are text.
     max_bytes, allow_external : optional
         See `load_samples`.
 
@@ -135,7 +190,7 @@ def load_scene(
     pixels = _truth(other_path, other, data.shape[:2], truth_name, name if truth is None else None, truth is not None)
     if names is None:
         names = {number: text for number, text in enumerate(other.class_names) if text}
-    known = named_classes(names) if isinstance(names, str) else names
+    known = dict(named_classes(names) if isinstance(names, str) else names)
     if pixels is not None and known:
         by_number = {**known, background: NO_CLASS}
         found_classes, places = np.unique(pixels, return_inverse=True)
@@ -144,7 +199,8 @@ def load_scene(
         ]  # those without a name keep their number
         pixels = np.array(texts)[places.reshape(pixels.shape)]
     axes = (Axis("row"), Axis("column"), axis)
-    return Scene(data, pixels, NO_CLASS if known else background, axes, str(path), found.kind)
+    where = found.georeference if found.georeference.is_known else other.georeference
+    return Scene(data, pixels, NO_CLASS if known else background, axes, str(path), found.kind, where, known)
 
 
 def named_classes(text: str) -> dict[int, str]:
@@ -176,6 +232,28 @@ def named_classes(text: str) -> dict[int, str]:
         raise BadFileError(f"{path}: the column {number} must hold whole numbers ({error}); correct them") from error
 
 
+def is_scene(path: Path, shape: Sequence[int | None], rules: FileRules) -> bool:
+    """Return whether a file holds a scene, and not samples, for a model of spectra or patches of this shape."""
+    if not is_patch(shape):
+        return False
+    if container_kind(path) is None:
+        return path.is_file() and path.suffix.lower() in (*envi.ENDINGS, ".tif", ".tiff")
+    with open_arrays(path, rules=rules) as held:
+        likely = [one.shape for one in held.values() if one.is_numeric and len(_without_ones(one.shape)) == 3]
+    return shape[-1] != 3 and any(one[-1] == shape[-1] and tuple(one) != tuple(shape) for one in likely)  # 3: colours
+
+
+def is_patch(shape: Sequence[int | None]) -> bool:
+    """Return whether samples of this shape may be the spectra of pixels, or patches of a scene."""
+    square = len(shape) == 3 and shape[0] == shape[1] and shape[0] is not None and shape[0] % 2 == 1
+    return len(shape) == 1 or square
+
+
+def patch_size(shape: Sequence[int]) -> int:
+    """Return the side of patches of this shape, 1 for spectra."""
+    return 1 if len(shape) == 1 else shape[0]
+
+
 def _read(path: Path, rules: FileRules) -> _Found:
     if not path.exists():
         raise BadFileError(f"{path}: no such file; give the path of one that exists")
@@ -187,7 +265,8 @@ def _read(path: Path, rules: FileRules) -> _Found:
         with parsing(path, "an ENVI scene", "export it again"):
             header = envi.read_header(path, rules)
             axis = Axis("wavelength", header.unit, header.wavelengths)
-            return _Found({"scene": envi.numbers_in(header)}, "ENVI scene", axis, header.class_names)
+            where = Georeference(str(path), header.georeference)
+            return _Found({"scene": envi.numbers_in(header)}, "ENVI scene", axis, header.class_names, where)
     if ending in _PICTURES:
         return _picture(path, rules)
     kind = container_kind(path)
@@ -211,9 +290,12 @@ def _picture(path: Path, rules: FileRules) -> _Found:
     """Return the bands of a TIFF or PNG file, read by rasterio if it is installed and by Pillow otherwise."""
     if path.suffix.lower() != ".png" and find_spec("rasterio") is not None:
         with parsing(path, "a GeoTIFF file", "export it again"):
-            bands, wavelengths, unit = call(".pictures.read_geotiff", path, rules)
-            axis = Axis("wavelength", envi.unit_of(unit), wavelengths)
-            return _Found({"scene": np.moveaxis(bands, 0, -1)}, "GeoTIFF scene", axis)
+            found = call(".geotiff.read_geotiff", path, rules)
+        if found:
+            axis = Axis("wavelength", envi.unit_of(found["unit"]), found["wavelengths"])
+            where = Georeference(str(path), {}, found["crs"], tuple(found["transform"]))
+            cube = {"scene": np.moveaxis(found["bands"], 0, -1)}
+            return _Found(cube, "GeoTIFF scene", axis, tuple(found["class_names"]), where)
     with parsing(path, "a TIFF or PNG file with bands", f"{_TIFF_REMEDY}'tensormargin[geo]'"):
         return _Found({"scene": np.moveaxis(call(".pictures.read_pages", path, rules), 0, -1)}, "TIFF scene")
 

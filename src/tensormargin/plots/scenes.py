@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io import replacing, save_array
+from ..io import MAPS, Georeference, replacing, save_array, save_class_map
 from ..runtime import Array
 from .style import GREY, LIGHT, PALETTE, add_legend, panels, save_png
 
@@ -82,8 +82,20 @@ def plot_scene(
     return drawn
 
 
-def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, background: Any = 0) -> None:
-    """Write the classes of the pixels as ``.npy``, or as PNG as `plot_scene` draws them, atomically.
+def save_scene(
+    path: str | Path,
+    predicted: Any,
+    truth: Any = None,
+    classes: Sequence[Any] | None = None,
+    *,
+    background: Any = 0,
+    names: Mapping[int, str] | None = None,
+    georeference: Georeference | None = None,
+) -> None:
+    """Write the classes of the pixels as ``.npy``, as PNG as `plot_scene` draws them, or as a map, atomically.
+
+    Maps, in the same colours, are GeoTIFF (``.tif``) or ENVI (``.hdr``) files in the place that ``georeference`` says,
+    with the names of the classes by number; see `io.save_class_map`. ``classes`` are those that there may be.
 
     Examples
     --------
@@ -96,12 +108,17 @@ def save_scene(path: str | Path, predicted: Any, truth: Any = None, *, backgroun
     (2, 3)
     """
     path = Path(path)
+    if path.suffix.lower() == ".npy":
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            save_array(file, np.asarray(predicted))
+        return
+    shown = _shown(predicted, truth)
+    known = _classes([*shown, np.array(classes, shown[0].dtype)] if classes else shown, background, None)
+    if path.suffix.lower() in MAPS:
+        save_class_map(path, shown[-1], known, _colours(len(known)), names, georeference)
+        return
     with replacing(path) as temporary:
-        if path.suffix.lower() == ".npy":
-            with temporary.open("wb") as file:
-                save_array(file, np.asarray(predicted))
-            return
-        save_png(temporary, plot_scene(predicted, truth, background=background), {})
+        save_png(temporary, plot_scene(predicted, truth, known, background=background), {})
 
 
 def _shown(predicted: Any, truth: Any) -> list[Array]:

@@ -12,6 +12,7 @@ import numpy as np
 from ...data import BadFileError, FileRules, check_inside, check_regular
 from ...runtime import Array, listed, quoted
 
+GEOREFERENCE = ("map info", "projection info", "coordinate system string")
 ENDINGS = (".hdr", ".img", ".bsq", ".bil", ".bip", ".dat")
 _MOST_HEADER = 2**24
 _MOST_SIZE = 2**31
@@ -29,7 +30,10 @@ _UNITS = {
 
 
 class Header(NamedTuple):
-    """The file of numbers of an ENVI scene, how they lie there, wavelengths, and names of the classes 0, 1, ..."""
+    """The file of numbers of an ENVI scene, how they lie there, and what else the header says.
+
+    That is wavelengths, names of the classes 0, 1, ..., and the fields that say where the scene lies.
+    """
 
     data: Path
     shape: tuple[int, int, int]
@@ -39,6 +43,7 @@ class Header(NamedTuple):
     wavelengths: Array | None
     unit: str
     class_names: tuple[str, ...]
+    georeference: dict[str, str]
 
 
 def read_header(path: Path, rules: FileRules) -> Header:
@@ -54,7 +59,7 @@ def read_header(path: Path, rules: FileRules) -> Header:
     check_regular(header)
     if header.stat().st_size > _MOST_HEADER:
         raise BadFileError(f"{header}: a header must have at most {_MOST_HEADER} bytes; write the scene again")
-    fields = _fields(header)
+    fields = fields_of(header)
     shape = (_whole(header, fields, "lines"), _whole(header, fields, "samples"), _whole(header, fields, "bands"))
     offset = _whole(header, fields, "header offset", least=0, default=0)
     interleave = fields.get("interleave", "bsq").lower()
@@ -78,7 +83,9 @@ def read_header(path: Path, rules: FileRules) -> Header:
         )
     wavelengths = _numbers(header, fields, "wavelength", shape[2])
     unit = "" if wavelengths is None else unit_of(fields.get("wavelength units", ""))
-    return Header(data, shape, dtype, interleave, offset, wavelengths, unit, _listed(fields.get("class names", "")))
+    class_names = listed_texts(fields.get("class names", ""))
+    where = {name: " ".join(fields[name].split()) for name in GEOREFERENCE if name in fields}
+    return Header(data, shape, dtype, interleave, offset, wavelengths, unit, class_names, where)
 
 
 def numbers_in(header: Header) -> Array:
@@ -113,7 +120,8 @@ def _data_of(path: Path, header: Path, rules: FileRules) -> Path:
     return found
 
 
-def _fields(header: Path) -> dict[str, str]:
+def fields_of(header: Path) -> dict[str, str]:
+    """Return the fields of a header by name, in lower case."""
     text = header.read_bytes().decode("utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     if first.strip() != "ENVI":
@@ -127,7 +135,8 @@ def _fields(header: Path) -> dict[str, str]:
     return found
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def listed_texts(text: str) -> tuple[str, ...]:
+    """Return the entries of a list in a header, "{a, b}"."""
     inside = text.strip().removeprefix("{").removesuffix("}").strip()
     return tuple(" ".join(one.split()) for one in inside.split(",")) if inside else ()
 
@@ -142,7 +151,7 @@ def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, defa
 
 
 def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Array | None:
-    texts = _listed(fields.get(name, ""))
+    texts = listed_texts(fields.get(name, ""))
     if not texts:
         return None
     try:

@@ -1,11 +1,10 @@
-"""Files of one sample each, many at a time: images (PNG, JPEG, TIFF); and scenes. Runs in the reader process."""
+"""Files of one sample each, many at a time: images (PNG, JPEG, TIFF); and plain scenes. Runs in the reader process."""
 
 from __future__ import annotations
 
 import io
 import struct
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ import numpy as np
 from PIL import Image
 
 from ...data import MOST_PAGES, BadFileError, FileRules, check_regular, parsing
-from ...runtime import Array, quoted
+from ...runtime import Array
 from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 
 Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
 
 _BATCH_BYTES = 2**25
-_MOST_BANDS = 100_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _TIFFS = {b"II*\0": ("<", 4), b"MM\0*": (">", 4), b"II+\0": ("<", 8), b"MM\0+": (">", 8)}
 """Byte order and bytes per offset, by the first bytes."""
@@ -72,31 +70,6 @@ def read_pages(path: Path, rules: FileRules) -> Array:
     if found.ndim == 4 and found.shape[-1] > 1 and found.shape[0] > 1:
         raise ValueError("it has pages with several bands each")
     return found.reshape(-1, *found.shape[-3:-1]) if found.shape[-1] == 1 else np.moveaxis(found, -1, -3).squeeze()
-
-
-def read_geotiff(path: Path, rules: FileRules) -> tuple[Array, list[float] | None, str]:
-    """Return the bands along the first axis, and wavelengths with their unit if every band states one; by rasterio."""
-    import rasterio
-
-    # Only the file itself: no files beside it, no other formats that lead to files elsewhere.
-    settings = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO", "GDAL_NUM_THREADS": "1"}
-    with rasterio.Env(**settings), rasterio.open(path.resolve(), driver="GTiff", sharing=False) as scene:
-        kinds = {np.dtype(kind) for kind in scene.dtypes}
-        if any(kind.kind not in "biuf" for kind in kinds) or not 0 < scene.count <= _MOST_BANDS:
-            raise BadFileError(
-                f"{path}: must hold 1 to {_MOST_BANDS} bands of real numbers, has {scene.count} of "
-                f"{quoted(', '.join(map(str, kinds)))}; export the magnitude of complex ones"
-            )
-        per_entry = max(kind.itemsize for kind in kinds)
-        rules.admit(path, scene.count * scene.height * scene.width * per_entry, "the scene")
-        found, units = [], set()
-        for band in range(1, scene.count + 1):
-            tags = {name.lower(): text for name, text in scene.tags(band).items()}
-            with suppress(KeyError, ValueError):
-                found.append(float(tags["wavelength"]))
-                units.add(tags.get("wavelength_units", tags.get("wavelength_unit", "")).strip().lower())
-        known = len(found) == scene.count and len(units) == 1 and bool(np.isfinite(found).all())
-        return scene.read(), found if known else None, units.pop() if known else ""
 
 
 def _read(path: Path, rules: FileRules, pixels: Callable[[Any], Array]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -29,6 +30,9 @@ class Patches(BaseEstimator):
         Side of the patches, an odd number; the scene is mirrored at its border.
     tile : int, default=8
         Side of the squares that are one group, in pixels.
+    apart : bool, default=False
+        Leave out pixels whose patch would overlap one of another group, so that no two groups share a pixel. Pixels of
+        rare classes come first, and those of one class in random order.
 
     Examples
     --------
@@ -46,6 +50,7 @@ class Patches(BaseEstimator):
 
     size: int = 5
     tile: int = 8
+    apart: bool = False
 
     def cut(
         self,
@@ -72,7 +77,7 @@ class Patches(BaseEstimator):
             Number of pixels to draw from each class, without repetition; all of a class that has fewer. By default all
             pixels are taken.
         random_state : int, RandomState or None, default=None
-            Seed of the draw.
+            Seed of the draw, and of which pixels ``apart`` leaves out.
 
         Returns
         -------
@@ -105,17 +110,21 @@ class Patches(BaseEstimator):
             raise ValueError(f"truth must have one label per pixel of the scene, {shape[:2]}; got shape {labels.shape}")
         wanted = np.ones(shape[:2], bool) if labels is None else _wanted(labels, classes, background)
         positions = np.argwhere(wanted)
-        if per_class is not None and labels is not None:
-            drawn = _drawn(labels[wanted], checked_count(per_class, "per_class"), random_state)
-            positions = positions[drawn]
-        rows, columns = positions.T
+        own = np.zeros(len(positions), int) if labels is None else labels[wanted]
+        groups = self.groups_of(positions, shape)
+        if self.apart or (per_class is not None and labels is not None):
+            most = len(own) if per_class is None else checked_count(per_class, "per_class")
+            takes = _Apart(shape[:2], int(self.size), positions, groups) if self.apart else None
+            drawn = _drawn(own, most, random_state, takes)
+            positions, own, groups = positions[drawn], own[drawn], groups[drawn]
+        return Bunch(target=None if labels is None else own, positions=positions, groups=groups, shape=shape[:2])
+
+    def groups_of(self, positions: Array, shape: tuple[int, ...]) -> Array:
+        """Return the number of the square that holds each position, for a scene of this shape."""
         tile = checked_count(self.tile, "tile")
-        return Bunch(
-            target=None if labels is None else labels[rows, columns],
-            positions=positions,
-            groups=(rows // tile) * (shape[1] // tile + 1) + columns // tile,
-            shape=shape[:2],
-        )
+        rows, columns = positions.T // tile
+        groups: Array = rows * (shape[1] // tile + 1) + columns
+        return groups
 
     def pieces(self, cube: Array, positions: Array, n_bytes: int = 2**25) -> Iterator[tuple[slice, Array]]:
         """Yield slices of positions, as `places` returns them, and the patches around them, a few rows at a time.
@@ -174,11 +183,31 @@ class Patches(BaseEstimator):
         return size // 2
 
 
-def _drawn(labels: Array, per_class: int, random_state: Any) -> Array:
+class _Apart:
+    """Takes pixels one by one, unless their patch overlaps one of another group that was taken before."""
+
+    def __init__(self, shape: tuple[int, ...], size: int, positions: Array, groups: Array) -> None:
+        self.owner = np.full(shape, -1)
+        self.size, self.positions, self.groups = size, positions.tolist(), groups.tolist()
+
+    def __call__(self, pixel: int) -> bool:
+        (row, column), group, reach = self.positions[pixel], self.groups[pixel], self.size - 1
+        near = self.owner[max(0, row - reach) : row + self.size, max(0, column - reach) : column + self.size]
+        free = bool(((near == -1) | (near == group)).all())
+        if free:
+            self.owner[row, column] = group
+        return free
+
+
+def _drawn(labels: Array, per_class: int, random_state: Any, takes: _Apart | None) -> Array:
     """Return which pixels are drawn, at most a number per class, in their order."""
     rng = check_random_state(random_state)
-    each = (np.flatnonzero(labels == label) for label in np.unique(labels))
-    return np.sort(np.concatenate([rng.permutation(rows)[:per_class] for rows in each]))
+    found, counts = np.unique(labels, return_counts=True)
+    order = found if takes is None else found[np.argsort(counts, kind="stable")]
+    each = (rng.permutation(np.flatnonzero(labels == label)) for label in order)
+    if takes is not None:
+        each = (np.fromiter(islice(filter(takes, rows.tolist()), per_class), int) for rows in each)
+    return np.sort(np.concatenate([rows[:per_class] for rows in each]))
 
 
 def _wanted(labels: Array, classes: Any, background: Any) -> Array:
