@@ -148,7 +148,7 @@ class TestSamplesOfTheFit:
         assert "40 of 96 pixels were used in the fit" in result.stdout
         assert "Accuracy on 64 pixels of known classes" in result.stdout
         assert "32 pixels of classes the model does not know (3) left out" in result.stdout
-        assert "Accuracy on the 24 of them not used in the fit" in result.stdout
+        assert "Accuracy on the 24 of them whose patches share no pixel with one of the fit" in result.stdout
         np.save(tmp_path / "cube.npy", 1000 * np.load(tmp_path / "cube.npy"))
         refused = run("predict", tmp_path / "m.skops", both[0], *options)
         assert refused.returncode == 2

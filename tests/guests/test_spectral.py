@@ -1,7 +1,7 @@
 """Spectral Python (SPy): hyperspectral images.
 
-ENVI scenes that it writes are read by `tensormargin patches`, with their wavelengths and names of classes; a map of
-predictions (`.npy`) can be saved as an ENVI classification.
+ENVI scenes that it writes are read by `tensormargin patches`, with their wavelengths and names of classes; the map of
+predictions (`tensormargin predict --scene map.hdr`) is an ENVI classification that it opens.
 """
 
 from __future__ import annotations
@@ -46,13 +46,18 @@ def test_scenes_go_both_ways(tmp_path, monkeypatch):
 
     from tensormargin import Patches
     from tensormargin.io import load_scene
+    from tensormargin.plots import save_scene
 
     scene = load_scene("scene.hdr", "truth.hdr")
     samples = Patches(3).cut(scene.data, scene.truth, background=scene.background)
-    painted = Patches(3).paint((samples.target == "oats") + 1, samples)
-    envi_files.save_classification("map.hdr", painted, class_names=["none", "corn", "oats"], ext=".img")
+    painted = Patches(3).paint(samples.target, samples, fill="")
+    save_scene("map.hdr", painted, background="", names=scene.class_names, georeference=scene.georeference)
+    opened = envi_files.open("map.hdr")
     # page ends
-    np.testing.assert_array_equal(painted, TRUTH)
+    np.testing.assert_array_equal(opened.read_band(0), TRUTH)
+    assert opened.metadata["class names"] == ["Unclassified", "corn", "oats"]
+    assert opened.metadata["file type"] == "ENVI Classification"
+    assert len(opened.metadata["class lookup"]) == 9
     np.testing.assert_array_equal(load_scene("scene.hdr", "map.hdr").truth, scene.truth)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ from scipy.io import savemat
 
 from tensormargin import Patches, TensorMarginClassifier, load_samples, save_model
 from tensormargin.data import Axis
-from tensormargin.io import BadFileError, Scene, load_scene, named_classes, write_samples
+from tensormargin.io import BadFileError, Scene, is_ours, load_scene, named_classes, save_class_map, write_samples
+from tensormargin.io.class_maps import class_map_files
 from tensormargin.io.predictions import classified_scene
-from tensormargin.plots import plot_scene
+from tensormargin.io.tables import read_table
+from tensormargin.plots import plot_scene, save_scene
 
 CODES = {"u1": 1, "i2": 2, "i4": 3, "f4": 4, "f8": 5, "u2": 12, "u4": 13, "i8": 14, "u8": 15}
 ORDERS = {"bsq": (2, 0, 1), "bil": (0, 2, 1), "bip": (0, 1, 2)}
@@ -200,13 +204,16 @@ def test_samples_written_in_pieces_are_loaded_with_their_axes(ending, tmp_path):
         "patches", tmp_path / "scene.img", tmp_path / "truth.npy", "-o", out, "--size", 3, "--names", "x,y,z", "--json"
     )
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["n_samples"] == int((TRUTH > 0).sum())
-    expected = Patches(3, 8).cut(CUBE, np.array(["", "x", "y", "z"])[TRUTH], background="")
+    facts = json.loads(result.stdout)
+    assert facts["n_samples"] + facts["n_overlapping"] == int((TRUTH > 0).sum())
+    expected = Patches(3, 8, True).cut(CUBE, np.array(["", "x", "y", "z"])[TRUTH], background="", random_state=0)
     for lazy in (False, True):
         samples = load_samples(out, lazy=lazy)
         np.testing.assert_array_equal(np.asarray(samples.data), expected.data)
         np.testing.assert_array_equal(samples.target, expected.target)
         np.testing.assert_array_equal(samples.groups, expected.groups)
+        np.testing.assert_array_equal(samples.positions, expected.positions)
+        np.testing.assert_array_equal(samples.taken(np.array([3, 1])).positions, expected.positions[[3, 1]])
         assert samples.axes == (Axis("row"), Axis("column"), Axis("wavelength", "nm", [400, 410.5, 421, 432]))
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
 
@@ -276,7 +283,7 @@ def test_commands_from_a_scene_to_its_map(fitted, tmp_path):
     result = run(*predict, "--scene", tmp_path / "map.png", "--truth", tmp_path / "truth.npy")
     assert result.returncode == 0, result.stderr
     assert "108 pixels" in result.stdout
-    assert "Accuracy on the pixels with a class" in result.stdout
+    assert "Accuracy on the pixels with a class, which may include those of the fit" in result.stdout
     painted = np.load(tmp_path / "map.npy")
     np.testing.assert_array_equal(painted, model.predict(Patches(3).cut(cube).data).reshape(9, 12))
     with Image.open(tmp_path / "map.png") as picture:
@@ -296,13 +303,183 @@ def test_commands_from_a_scene_to_its_map(fitted, tmp_path):
     assert json.loads(alone.stdout)["accuracy"] is None
     np.testing.assert_array_equal(np.load(tmp_path / "classes.npy"), painted)
     for options, said in (
-        (("--scene", tmp_path / "map.jpg"), "must be a .png file"),
+        (("--scene", tmp_path / "map.jpg"), "--scene must be a file that ends in .png, .tif, .tiff, .hdr"),
+        (("--scene", tmp_path / "map.png", "-o", tmp_path / "map.txt"), "-o must be a file that ends in"),
         (("--truth", tmp_path / "truth.npy", "-o", tmp_path / "a.csv"), "add --scene"),
-        ((), "-o must name the CSV file"),
+        ((), "cube.npy is a scene, and not samples: add --scene map.png"),
+        (("-o", tmp_path / "a.csv"), "cube.npy is a scene, and not samples: add --scene map.png"),
         (("--scene", tmp_path / "a.png", "--truth", tmp_path / "truth.npy", "--names", "a,b,c"), "the same --names"),
     ):
         refused = run(*predict, *options)
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+
+
+# ---- places that were not seen ----
+
+
+BIG = np.zeros((40, 36), int)
+BIG[:20, :16], BIG[20:, :16], BIG[:, 20:] = 1, 2, 3
+
+
+def overlaps(first, second, size):
+    return np.abs(first[:, None] - second[None]).max(axis=2) < size
+
+
+@pytest.mark.parametrize("per_class", [None, 30])
+def test_patches_of_different_blocks_share_no_pixel(per_class):
+    found = Patches(5, 8, apart=True).places((*BIG.shape, 4), BIG, per_class=per_class, random_state=0)
+    other = found.groups[:, None] != found.groups[None]
+    assert not (overlaps(found.positions, found.positions, 5) & other).any()
+    assert len(np.unique(found.groups)) > 9
+    before = Patches(5, 8).places((*BIG.shape, 4), BIG, per_class=per_class, random_state=0)
+    assert (overlaps(before.positions, before.positions, 5) & (before.groups[:, None] != before.groups)).any()
+    left_out = np.argwhere(BIG > 0) if per_class is None else np.empty((0, 2), int)
+    kept = set(map(tuple, found.positions.tolist()))
+    for row, column in (one for one in left_out.tolist() if tuple(one) not in kept):
+        near = overlaps(found.positions, np.array([[row, column]]), 5)[:, 0]
+        assert (found.groups[near] != Patches(5, 8).groups_of(np.array([[row, column]]), BIG.shape)[0]).any()
+
+
+def test_the_command_leaves_out_what_overlaps_and_whole_blocks(tmp_path):
+    np.save(tmp_path / "cube.npy", np.random.default_rng(0).random((*BIG.shape, 4)))
+    np.save(tmp_path / "truth.npy", BIG)
+    both = ("patches", tmp_path / "cube.npy", tmp_path / "truth.npy", "--size", 3, "--names", "corn,oats,woods")
+    assert (
+        "pixels left out, whose patches overlap those of another place" in run(*both, "-o", tmp_path / "a.npz").stdout
+    )
+    whole = json.loads(run(*both, "-o", tmp_path / "b.npz", "--keep-overlapping", "--json").stdout)
+    assert (whole["n_samples"], whole["n_overlapping"]) == (int((BIG > 0).sum()), 0)
+    said = run(*both, "-o", tmp_path / "c.npz", "--keep-overlapping", "--hold-out", 0.3, "--exclude-classes", "oats")
+    assert "places held out" in said.stdout
+    some, every = load_samples(tmp_path / "c.npz"), load_samples(tmp_path / "b.npz")
+    assert set(some.labels) == {"corn", "woods"}
+    for label in ("corn", "woods"):
+        n_some, n_every = (len(set(one.groups[one.labels == label])) for one in (some, every))
+        assert 0.7 * n_every <= n_some < n_every
+    held_out = set(every.groups[every.labels != "oats"]) - set(some.groups)
+    assert len(held_out) == int(said.stdout.split("\n")[2].split()[0])
+
+
+@pytest.fixture(scope="module")
+def fitted_in_part(tmp_path_factory):
+    """A model of the left side of a scene, with the record of its samples."""
+    folder = tmp_path_factory.mktemp("part")
+    rng = np.random.default_rng(0)
+    truth = np.arange(20)[:, None] // 10 + np.ones((20, 24), int)
+    np.save(folder / "cube.npy", (rng.standard_normal((20, 24, 4)) + truth[..., None]).astype(np.float32))
+    np.save(folder / "truth.npy", truth)
+    np.save(folder / "left.npy", np.where(np.arange(24) < 8, truth, 0))
+    names = ("--names", "corn,oats")
+    run("patches", folder / "cube.npy", folder / "left.npy", "-o", folder / "p.npz", "--size", 3, *names)
+    quick = ("--decomposition", "cp", "--rank", "1", "--outer-folds", 0, "--folds", 2, "--no-report", "--no-groups")
+    done = run("fit", folder / "p.npz", "-o", folder / "m.skops", *quick)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_accuracies_of_pixels_apart_from_the_fit(fitted_in_part, tmp_path):
+    folder = fitted_in_part
+    truth, used = np.load(folder / "truth.npy"), load_samples(folder / "p.npz").positions
+    command = ("predict", folder / "m.skops", folder / "cube.npy", "--truth", folder / "truth.npy")
+    command += ("--names", "corn,oats", "--scene", tmp_path / "map.png")
+    facts = json.loads(run(*command, "--json").stdout)
+    apart = ~overlaps(np.argwhere(truth > 0), used, 3).any(axis=1).reshape(truth.shape)
+    right = np.load(tmp_path / "map.npy") == np.array(["", "corn", "oats"])[truth]
+    assert 0 < apart.sum() < truth.size - len(used)
+    assert (facts["n_known"], facts["accuracy"]) == (truth.size, pytest.approx(right.mean()))
+    assert (facts["n_new"], facts["accuracy_on_new"]) == (apart.sum(), pytest.approx(right[apart].mean()))
+    for number, label in enumerate(("corn", "oats"), start=1):
+        own = facts["by_class"][label]
+        new = apart & (truth == number)
+        assert (own["n"], own["n_new"]) == ((truth == number).sum(), new.sum())
+        assert own["accuracy"] == pytest.approx(right[truth == number].mean())
+        assert own["accuracy_on_new"] == pytest.approx(right[new].mean())
+    said = run(*command).stdout
+    assert f"Accuracy on the {apart.sum()} of them whose patches share no pixel with one of the fit" in said
+    assert [line.split()[:2] for line in said.splitlines()[-3:]] == [
+        ["class", "pixels"],
+        ["corn", "240"],
+        ["oats", "240"],
+    ]
+    left = run(*(folder / "left.npy" if one == folder / "truth.npy" else one for one in command)).stdout
+    assert "No accuracy on new pixels" in left
+    assert "--hold-out" in left
+
+
+def test_tables_of_patches_and_scenes_have_rows_and_columns(fitted_in_part, tmp_path):
+    folder = fitted_in_part
+    run("predict", folder / "m.skops", folder / "p.npz", "-o", tmp_path / "p.csv")
+    table = read_table(tmp_path / "p.csv").columns
+    found = np.column_stack([table["row"], table["column"]]).astype(int)
+    np.testing.assert_array_equal(found, load_samples(folder / "p.npz").positions)
+    command = (
+        "predict",
+        folder / "m.skops",
+        folder / "cube.npy",
+        "--truth",
+        folder / "left.npy",
+        "--names",
+        "corn,oats",
+    )
+    done = run(*command, "--scene", tmp_path / "map.hdr", "-o", tmp_path / "all.csv")
+    assert done.returncode == 0, done.stderr
+    table = read_table(tmp_path / "all.csv").columns
+    np.testing.assert_array_equal(np.array(table["row"], int), np.repeat(np.arange(20), 24))
+    np.testing.assert_array_equal(np.array(table["column"], int), np.tile(np.arange(24), 20))
+    assert list(table["label"][:10]) == ["corn"] * 8 + [""] * 2
+    drawn = load_scene(folder / "cube.npy", tmp_path / "map.hdr").truth.ravel()
+    assert list(table["predicted"]) == drawn.tolist()
+    both = run("predict", folder / "m.skops", folder / "p.npz", folder / "p.npz", "-o", tmp_path / "two.csv")
+    assert both.returncode == 0, both.stderr
+    assert len(read_table(tmp_path / "two.csv").columns["row"]) == 2 * len(found)
+
+
+# ---- maps ----
+
+UTM = "{UTM, 1.000, 1.000, 500000.0, 4000000.0, 20.0, 20.0, 16, North, WGS-84, units=Meters}"
+COLOURS = [[1, 0, 0], [0, 0.5, 0], [0, 0, 1]]
+
+
+def test_envi_maps_have_place_names_and_colours(tmp_path):
+    header = write_envi(tmp_path, CUBE, more=f'map info = {UTM}\ncoordinate system string = {{PROJCS["a",\n b]}}')
+    scene = load_scene(header)
+    assert scene.georeference.in_envi() == {"map info": UTM, "coordinate system string": '{PROJCS["a", b]}'}
+    predicted = np.array(["corn", "oats, {late}", "woods"])[np.maximum(TRUTH, 1) - 1]
+    classes = ["corn", "oats, {late}", "woods"]
+    save_class_map(tmp_path / "map.hdr", predicted, classes, COLOURS, georeference=scene.georeference)
+    text = (tmp_path / "map.hdr").read_text()
+    assert f"map info = {UTM}\n" in text
+    assert "file type = ENVI Classification\n" in text
+    assert "classes = 4\nclass lookup = {0, 0, 0, 255, 0, 0, 0, 128, 0, 0, 0, 255}\n" in text
+    found = load_scene(header, tmp_path / "map.hdr")
+    names = {1: "corn", 2: "oats; (late)", 3: "woods", 0: "Unclassified"}
+    np.testing.assert_array_equal(found.truth, np.vectorize(names.get)(np.maximum(TRUTH, 1)))
+    assert load_scene(tmp_path / "map.hdr").georeference == replace(
+        scene.georeference, source=str(tmp_path / "map.hdr")
+    )
+    assert all(map(is_ours, class_map_files(tmp_path / "map.hdr")))
+
+
+def test_maps_keep_the_numbers_of_classes(tmp_path):
+    def written(predicted, classes, **more):
+        save_class_map(tmp_path / "map.hdr", predicted, classes, COLOURS[: len(classes)], **more)
+        return load_scene(tmp_path / "map.hdr").data[..., 0]
+
+    np.testing.assert_array_equal(written([[7, 2]], [2, 7], names={7: "oats"}), [[7, 2]])
+    assert "class names = {Unclassified, , 2, , , , , oats}" in (tmp_path / "map.hdr").read_text()
+    np.testing.assert_array_equal(written([["b", "a"]], ["a", "b"], names={3: "a", 9: "b"}), [[9, 3]])
+    np.testing.assert_array_equal(written([[0, 5]], [0, 5]), [[1, 2]])  # 0 is no class
+    assert written([[300, 1]], [1, 300]).dtype == np.uint16
+
+
+def test_a_map_and_a_picture_have_the_same_colours(tmp_path):
+    save_scene(tmp_path / "map.hdr", TRUTH, classes=[1, 2, 3, 4], background=0)
+    text = (tmp_path / "map.hdr").read_text()
+    numbers = re.search(r"class lookup = \{(.*)\}", text)[1].split(", ")
+    drawn = plot_scene(TRUTH, classes=[1, 2, 3, 4])[0].images[0].get_array()
+    for number, place in ((1, (0, 0)), (2, (8, 0)), (3, (0, 11))):
+        assert drawn[place].tolist() == list(map(int, numbers[3 * number : 3 * number + 3]))
+    assert len(numbers) == 15
 
 
 def test_patches_says_what_is_wrong(tmp_path):
@@ -317,6 +494,10 @@ def test_patches_says_what_is_wrong(tmp_path):
         ((*both, "-o", tmp_path / "cube.npy"), "samples are written as"),
         ((*both, "-o", out, "--classes", "1,9"), "classes must be labels of the scene"),
         ((*both, "-o", out, "--classes", "corn"), "--only-classes must be numbers"),
+        (
+            (*both, "-o", out, "--exclude-classes", "1,9"),
+            "--exclude-classes must be classes of the scene, 1, 2, 3; got",
+        ),
         (("patches", tmp_path / "cube.npy", "-o", out), "has no ground truth"),
         (("patches", tmp_path / "nothing.hdr", "-o", out), "no such file"),
     ):

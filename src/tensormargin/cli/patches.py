@@ -268,10 +268,10 @@ def classify(
     used = None if rows.compared is None else rows.compared.used
     predicted, classes = rows.predicted.reshape(scene.data.shape[:2]), loaded.facts["classes"]
     found = agreement_on_scene(predicted, scene, classes, used, patch_size(loaded.facts["sample_shape"]))
-    about = {"background": scene.background, "names": scene.class_names, "georeference": scene.georeference}
+    about: dict[str, Any] = {name: getattr(scene, name) for name in ("truth", "background", "georeference")}
     with all_or_none():
         for path in maps:
-            save_scene(path, predicted, scene.truth, classes, **about)
+            save_scene(path, predicted, classes=classes, names=scene.class_names, **about)
         for path in tables:
             write_predictions(path, rows)
     return len(rows.predicted), found, rows.compared

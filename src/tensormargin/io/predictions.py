@@ -116,9 +116,8 @@ def predictions_of(
     metadata = Metadata(samples.groups, samples.confounds)
     ready = samples_for_last_step(model, samples.data, metadata)
     rows, places = (None, None) if samples.positions is None else samples.positions.T
-    known = (("file", samples.files), ("row", rows), ("column", places))
-    known += (("label", samples.target), ("group", samples.groups))
-    columns = {name: values for name, values in known if values is not None}
+    known = {"file": samples.files, "row": rows, "column": places, "label": samples.target, "group": samples.groups}
+    columns = {name: values for name, values in known.items() if values is not None}
     names = samples.names or _numbered(samples)
     more = metadata_for_last_step(model, metadata)
     strengths_of = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
@@ -174,7 +173,7 @@ def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
     """Return whether some samples get the same answers on the scale of the training samples."""
     few, X = slice(0, _FEW), samples.data[:_FEW]
     groups, confounds = (None if own is None else own[few] for own in (samples.groups, samples.confounds))
-    none = dict.fromkeys(("target", "names", "files", "positions"))
+    none: dict[str, Any] = dict.fromkeys(("target", "names", "files", "positions"))
     given = replace(samples, data=X, groups=groups, confounds=confounds, **none)
     scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
     first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
