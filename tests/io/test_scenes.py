@@ -468,6 +468,9 @@ def test_maps_keep_the_numbers_of_classes(tmp_path):
     np.testing.assert_array_equal(written([[7, 2]], [2, 7], names={7: "oats"}), [[7, 2]])
     assert "class names = {Unclassified, , 2, , , , , oats}" in (tmp_path / "map.hdr").read_text()
     np.testing.assert_array_equal(written([["b", "a"]], ["a", "b"], names={3: "a", 9: "b"}), [[9, 3]])
+    np.testing.assert_array_equal(written([["b", "4"]], ["4", "b"], names={3: "a", 9: "b"}), [[9, 4]])
+    np.testing.assert_array_equal(written([["b", "c"]], ["c", "b"], names={1: "a", 2: "b"}), [[2, 1]])
+    assert "class names = {Unclassified, c, b}" in (tmp_path / "map.hdr").read_text()
     np.testing.assert_array_equal(written([[0, 5]], [0, 5]), [[1, 2]])  # 0 is no class
     assert written([[300, 1]], [1, 300]).dtype == np.uint16
 
@@ -480,6 +483,10 @@ def test_a_map_and_a_picture_have_the_same_colours(tmp_path):
     for number, place in ((1, (0, 0)), (2, (8, 0)), (3, (0, 11))):
         assert drawn[place].tolist() == list(map(int, numbers[3 * number : 3 * number + 3]))
     assert len(numbers) == 15
+    save_scene(tmp_path / "map.hdr", np.array(["a", "b"])[TRUTH % 2], classes=["a", "b", "longer"])
+    assert "class names = {Unclassified, a, b, longer}" in (tmp_path / "map.hdr").read_text()
+    save_scene(tmp_path / "map.hdr", np.minimum(TRUTH, 2), TRUTH, classes=[1, 2])  # one class is of the truth alone
+    assert "classes = 3" in (tmp_path / "map.hdr").read_text()
 
 
 def test_patches_says_what_is_wrong(tmp_path):

@@ -32,7 +32,7 @@ def class_map_files(path: Path) -> list[Path]:
 def class_numbers(classes: Sequence[Any], names: Mapping[int, str]) -> list[int]:
     """Return the number of each class in a map: its own, or that of its name, or else 1, 2, ...; 0 is no class."""
     by_name = {name: number for number, name in names.items()}
-    own = [by_name.get(label, label) for label in classes]
+    own = [by_name.get(label, int(label) if str(label).isdecimal() else label) for label in classes]
     if all(isinstance(one, int) and 0 < one <= _MOST for one in own) and len(set(own)) == len(own):
         return own
     return list(range(1, len(own) + 1))
@@ -82,7 +82,7 @@ def save_class_map(
     table = np.zeros((len(legend), 3), np.uint8)
     for label, number, colour in zip(classes, numbers, np.asarray(colours), strict=True):
         pixels[found == label] = number
-        legend[number] = str(names.get(number, label))
+        legend[number] = str(label if isinstance(label, str) else names.get(label, label))
         table[number] = np.rint(255 * colour)
     write = _write_envi if path.suffix.lower() == ".hdr" else _write_geotiff
     write(path, pixels, legend, table, georeference or Georeference())

@@ -113,9 +113,12 @@ def save_scene(
             save_array(file, np.asarray(predicted))
         return
     shown = _shown(predicted, truth)
-    known = _classes([*shown, np.array(classes, shown[0].dtype)] if classes else shown, background, None)
+    given = np.array(list(map(str, classes or ())) if shown[0].dtype.kind in "US" else classes or ())
+    known = _classes([*shown, given], background, None)
     if path.suffix.lower() in MAPS:
-        save_class_map(path, shown[-1], known, _colours(len(known)), names, georeference)
+        colours = dict(zip(known, _colours(len(known)), strict=True))
+        own = _classes([shown[-1], given], background, None)
+        save_class_map(path, shown[-1], own, [colours[label] for label in own], names, georeference)
         return
     with replacing(path) as temporary:
         save_png(temporary, plot_scene(predicted, truth, known, background=background), {})
