@@ -158,14 +158,15 @@ def _without_blocks(scene: Scene, classes: list[Any], patches: Any, given: Any) 
     truth: Any = scene.truth
     marked = np.isin(truth, classes)
     squares = patches.groups_of(np.argwhere(np.ones(truth.shape, bool)), truth.shape).reshape(truth.shape)
-    pairs = set(zip(squares[marked].tolist(), truth[marked].tolist(), strict=True))
-    left = Counter(label for _, label in pairs)
+    own: dict[int, set[Any]] = {}
+    for square, label in zip(squares[marked].tolist(), truth[marked].tolist(), strict=True):
+        own.setdefault(square, set()).add(label)
+    left = Counter(label for labels in own.values() for label in labels)
     least = {label: max(1, (1 - given.hold_out) * number) for label, number in left.items()}
     held_out = []
-    for square in np.random.RandomState(given.seed).permutation(sorted({one for one, _ in pairs})).tolist():
-        own = [label for one, label in pairs if one == square]
-        if all(left[label] - 1 >= least[label] for label in own):
-            left.subtract(own)
+    for square in np.random.RandomState(given.seed).permutation(sorted(own)).tolist():
+        if all(left[label] - 1 >= least[label] for label in own[square]):
+            left.subtract(own[square])
             held_out.append(square)
     return np.where(np.isin(squares, held_out), scene.background, truth), len(held_out)
 
