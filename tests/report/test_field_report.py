@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import conftest
 import matplotlib as mpl
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from conftest import run
 from matplotlib import pyplot as plt
+from sklearn.pipeline import make_pipeline
 
-from tensormargin import TensorMarginClassifier
+from tensormargin import BandPower, Covariances, TensorMarginClassifier, TensorScaler, TensorUnion, Views
 from tensormargin.data import Axis, Orientation, millimetres
 from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
@@ -109,6 +111,52 @@ def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, class
     captions = " ".join(one.caption for one in section.groups[0]["pictures"])
     assert "class 1 against class 0" in captions
     assert ("place is not known: nd." in captions) == (CHANNELS in axes)
+
+
+def test_views_that_keep_electrodes_are_on_the_head_after_the_pattern(monkeypatch):
+    monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
+    samples = samples_with((CHANNELS, TIME), (11, 12), classes=3)
+    union = TensorUnion(
+        [("scaled", TensorScaler(0)), ("power", BandPower(sfreq=100.0)), ("covariances", Covariances())]
+    )
+    model = make_pipeline(union, TensorMarginClassifier("full")).fit(samples.data, samples.target)
+    section = field_section(ModelMaps(model, samples), range(3), samples.axes)
+    names = ModelChain.of(model).problem_names
+    views = [f"view {view}, {name}" for view in ("scaled", "power") for name in names]
+    assert [group["name"] for group in section.groups] == [*names, *views]
+    assert [len(group["pictures"]) for group in section.groups] == [3] * 3 + [1] * 6
+    assert f"differ most: activation pattern, {names[0]}." in section.groups[0]["pictures"][0].caption
+    assert section.groups[6]["pictures"][0].caption.endswith(
+        f"activation pattern, {names[0]} (view power). Left out, since their place is not known: nd."
+    )
+    assert section.text.endswith("Views that keep the electrodes are shown on the head, each with its own map.")
+
+
+def test_given_views_with_electrodes_are_on_the_head(monkeypatch):
+    monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
+    eeg, rng = samples_with((CHANNELS, TIME), (11, 12)), np.random.default_rng(1)
+    X = Views(eeg=eeg.data, other=rng.normal(size=(24, 11, 12)), age=rng.normal(size=24))
+    samples = replace(eeg, data=X, axes={"eeg": eeg.axes})
+    model = TensorMarginClassifier("cp", 1).fit(X, samples.target)
+    for given, what in ((samples, "activation pattern"), (None, "weight")):
+        section = field_section(ModelMaps(model, given), [0], samples.axes)
+        assert section.heading == "Channels"
+        assert [group["name"] for group in section.groups] == ["view eeg, class 1 against class 0"]
+        assert f"differ most: {what}, class 1 against class 0 (view eeg)" in section.groups[0]["pictures"][0].caption
+    left_out = TensorMarginClassifier("cp", 1, view_scale={"eeg": 0.0}).fit(X, samples.target)
+    assert field_section(ModelMaps(left_out, samples), [0], samples.axes) is None
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_axes_of_views_that_the_model_does_not_know_are_those_of_the_samples(tmp_path):
+    eeg = samples_with((CHANNELS, TIME), (11, 12))
+    X = Views(eeg=eeg.data, sex=np.where(np.arange(24) % 3, "F", "M"))
+    samples = replace(eeg, data=X, axes={"eeg": eeg.axes})
+    model = TensorMarginClassifier("cp", 1).fit(X, samples.target)
+    page = model_page(model, save_model(tmp_path / "m.skops", model), samples)
+    assert section_of(page, "field.html").groups[0]["name"].startswith("view eeg")
+    of_text = next(section for section in page.sections if section.heading == "View sex")
+    assert sorted(set(re.findall("sex=[FM]", str(of_text.tables[0]["rows"])))) == ["sex=F", "sex=M"]
 
 
 def test_figures_of_the_field_are_on_the_page(tmp_path):

@@ -69,10 +69,44 @@ def channel_mode(axes: Axes) -> int | None:
 
 
 def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
-    """Return the figures of the field of the samples for some binary problems; None if their axes ask for none."""
+    """Return the figures of the field of the samples for some binary problems; None if their axes ask for none.
+
+    Head maps of views that keep the electrodes follow.
+    """
+    drawn, heads = _of_samples(found, problems, sample_axes), _heads_of_views(found, problems, sample_axes)
+    if not heads:
+        return drawn
+    content = {"text": "", "groups": []} if drawn is None else drawn.content
+    text = f"{content['text']} Views that keep the electrodes are shown on the head, each with its own map.".lstrip()
+    groups = [*content["groups"], *heads]
+    heading = "Channels" if drawn is None else drawn.heading
+    return Section(heading, "field.html", {"text": text, "groups": groups, "what": "map"})
+
+
+def _heads_of_views(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> list[dict[str, Any]]:
+    """Return head maps of the pattern of each view, or else of its weight, that has a mode of electrodes."""
+    by_view, names = found.by_view, found.chain.problem_names
+    if by_view is None:
+        return []
+    what, maps = ("weight", by_view.weights) if by_view.patterns is None else ("activation pattern", by_view.patterns)
+    groups = []
+    for view, axes in found.chain.axes_of_view_maps(sample_axes).items():
+        if figures_for(axes) != CHANNELS or axes is None or not np.any(found.chain.classifier.view_scale_[view]):
+            continue
+        for k in problems[:_MOST_PROBLEMS]:
+            drawn = _topographies(*_channels_first(maps[view][k], axes), f"{what}, {names[k]}", f" (view {view})")
+            groups += [{"name": f"view {view}, {names[k]}", "pictures": drawn}] if drawn else []
+    return groups
+
+
+def _of_samples(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
+    """Return the figures of the maps on the samples; None if there are none, or their axes ask for none."""
     chain, axes = found.chain, single_axes(found.chain, sample_axes)
+    several = isinstance(chain.classifier.coef_, dict)  # views that steps have made; patterns are on the samples
+    if several and isinstance(sample_axes, tuple):
+        axes = sample_axes
     wanted = figures_for(axes, None if found.samples is None else found.samples.field)
-    if wanted is None or axes is None or isinstance(chain.classifier.coef_, dict):
+    if wanted is None or axes is None:
         return None
     drawn = _maps(found)
     if drawn is None:
@@ -86,7 +120,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
         for k in problems
         if k < len(maps)
     ]
-    if wanted == CHANNELS:
+    if wanted == CHANNELS and not several:
         _add_components(chain, problems, axes, groups)
     heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
     text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
@@ -125,8 +159,7 @@ def _maps(found: ModelMaps) -> tuple[str, Array, dict[str, FloatArray]] | None:
 
 
 def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
-    mode = channel_mode(axes) or 0
-    matrix, modes = (values, axes) if mode == 0 else (values.T, axes[::-1])
+    matrix, modes = _channels_first(values, axes)
     drawn = _topographies(matrix, modes, title)
     if len(matrix) <= _MOST_CHANNELS:
         caption = f"One line per channel: {title}. The channels with the largest values are named."
@@ -136,7 +169,12 @@ def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str,
     return drawn
 
 
-def _topographies(matrix: Array, modes: Axes, title: str) -> list[Picture]:
+def _channels_first(values: Array, axes: Axes) -> tuple[Array, Axes]:
+    """Return a map of channels and time (or frequency), and its axes, with the channels first."""
+    return (values, axes) if (channel_mode(axes) or 0) == 0 else (values.T, axes[::-1])
+
+
+def _topographies(matrix: Array, modes: Axes, title: str, where: str = "") -> list[Picture]:
     """Return maps on the head at the times (or frequencies) at which channels differ most; none without positions."""
     if not _on_head(modes[0]):
         return []
@@ -145,7 +183,7 @@ def _topographies(matrix: Array, modes: Axes, title: str) -> list[Picture]:
     names = [str(name) for name in modes[0].values]
     known = electrode_positions(names)
     lacking = listed([name for name in names if name not in known], most=8)
-    caption = f"On the head, where the channels differ most: {title}."
+    caption = f"On the head, where the channels differ most: {title}{where}."
     caption += f" Left out, since their place is not known: {lacking}." if lacking else ""
     options: dict[str, Any] = {"titles": titles, "label": _scale(title), "caption": caption, "height": 2.5}
     return [_wide(plot_topographies, matrix[:, places].T, names, **options)]

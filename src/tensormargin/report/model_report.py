@@ -68,7 +68,10 @@ def model_page(
     about = facts.get("about", {})
     evaluation, chance, classes = about.get("evaluation"), about.get("chance"), facts["classes"]
     axes = axes_from_facts(facts.get("axes"), facts.get("sample_shape"))
-    axes = axes if axes is not None or samples is None else samples.axes
+    given = None if samples is None else samples.axes
+    if isinstance(axes, Mapping) and isinstance(given, Mapping):  # the model may know those of some views only
+        axes = {**given, **{name: own for name, own in axes.items() if own is not None}}
+    axes = given if axes is None else axes
     fitted = fitted_sections(ModelMaps(model, samples, patterns), about, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
     evaluated = evaluation is not None

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data import COVARIATES, AnyAxes, Axes, Coding, format_shape, missing_samples
+from ..data import COVARIATE, COVARIATES, AnyAxes, Axes, Coding, format_shape, missing_samples
 from ..evaluation import reliability, roc
-from ..inspection import ModelChain, ViewMaps, view_maps
+from ..inspection import ModelChain, ViewMaps
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from . import sentences
@@ -270,15 +270,9 @@ def view_sections(
     ``problems`` are the binary problems whose factors are drawn, ``whose`` says which samples patterns refer to, and
     ``axes`` are those of the samples.
     """
-    model, samples, classifier = known.model, known.samples, known.chain.classifier
-    if not isinstance(classifier.coef_, dict):
+    classifier, found = known.chain.classifier, known.by_view
+    if found is None:
         return []
-    if samples is not None and samples.target is not None:
-        found = view_maps(model, samples.data, samples.target, samples.groups, samples.confounds)
-    else:
-        found = view_maps(model)
-        if _shapes(known.patterns) == _shapes(found.weights):
-            found = found._replace(patterns=known.patterns)
     modes = known.chain.axes_of_view_maps(axes)
     sections = []
     for name in classifier.coef_:
@@ -287,7 +281,7 @@ def view_sections(
             content["text"] += f" The activation pattern, which may be interpreted, is of {whose}."
         if len(classifier.sample_shape_[name]) > 1 and (content["maps"] or content["tables"]):
             content["pictures"] = [
-                {"group": f"factors of {name}", "name": title, "pictures": factor_pictures(model, k, name, axes)}
+                {"group": f"factors of {name}", "name": title, "pictures": factor_pictures(known.model, k, name, axes)}
                 for k, title in enumerate(known.chain.problem_names)
                 if k in problems
             ]
@@ -361,7 +355,7 @@ def _one_view(
         return content
     kinds = {} if found.patterns is None else {"activation pattern": found.patterns[name]}
     kinds["weight"] = found.weights[name]
-    entries = _covariates(about, name, kinds["weight"])
+    entries = _covariates(about, name, kinds["weight"], modes)
     if entries:
         return {**content, "tables": [_covariate_table(known.chain, entries, kinds)]}
     background = None
@@ -373,15 +367,12 @@ def _one_view(
     return {**content, "maps": map_content(known.chain, kinds, background, modes, affine_of(None, about, name))}
 
 
-def _shapes(maps: Any) -> Any:
-    """Return the shapes of maps by view; None if they are not by view."""
-    return {name: own.shape for name, own in maps.items()} if isinstance(maps, Mapping) else None
-
-
-def _covariates(about: Mapping[str, Any], name: str, weights: Array) -> list[str]:
+def _covariates(about: Mapping[str, Any], name: str, weights: Array, modes: Axes | None) -> list[str]:
     """Return the names of the entries of a view of covariates; none for other views."""
     coding = Coding.from_facts((about.get("data") or {}).get("covariates"))
     known = [] if coding is None or name != COVARIATES else coding.entries
+    if not known and modes is not None and modes[0].name == COVARIATE and modes[0].values is not None:
+        known = [str(entry) for entry in modes[0].values]
     return known if len(known) == weights[0].size <= _LONGEST_TABLE else []
 
 

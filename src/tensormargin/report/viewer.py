@@ -26,7 +26,16 @@ from ..data import (
     format_shape,
     resampled,
 )
-from ..inspection import ModelChain, NotAffineError, cluster_table, meaning_of_sign, pattern_of, weight_maps
+from ..inspection import (
+    ModelChain,
+    NotAffineError,
+    ViewMaps,
+    cluster_table,
+    meaning_of_sign,
+    pattern_of,
+    view_maps,
+    weight_maps,
+)
 from ..io import BadFileError, SampleSet, read_nifti
 from ..plots import channel_name, fitting_axes
 from ..runtime import Array, FloatArray, counted
@@ -134,6 +143,18 @@ class ModelMaps:
         return pattern_of(self.model, self.samples, self.stored)
 
     @cached_property
+    def by_view(self) -> ViewMaps | None:
+        """Weights and patterns of each view; None for a model of one tensor per sample."""
+        samples = self.samples
+        if not isinstance(self.chain.classifier.coef_, dict):
+            return None
+        if samples is not None and samples.target is not None:
+            return view_maps(self.model, samples.data, samples.target, samples.groups, samples.confounds)
+        found = view_maps(self.model)
+        same = _shapes(self.patterns) == _shapes(found.weights)
+        return found._replace(patterns=self.patterns) if same else found
+
+    @cached_property
     def seen(self) -> Any:
         """The samples on the axes of the maps."""
         assert self.samples is not None
@@ -144,6 +165,11 @@ class ModelMaps:
         """The shape of a sample; that which the model has stored if there are none."""
         shape: Any = self.chain.sample_shape if self.samples is None else self.samples.sample_shape
         return tuple(shape or ())
+
+
+def _shapes(maps: Any) -> Any:
+    """Return the shapes of maps by view; None if they are not by view."""
+    return {name: own.shape for name, own in maps.items()} if isinstance(maps, Mapping) else None
 
 
 def affine_of(samples: SampleSet | None, about: Mapping[str, Any], view: str | None = None) -> Any:
