@@ -174,6 +174,18 @@ class TestConfoundsOfRuns:
         with pytest.raises(BadFileError, match="one table per recording, in the same order; got 1 table for 2 files"):
             load_samples(paths(runs, 1, 2), **given, run_confounds_from=tables[:1])
 
+    def test_on_the_command_line_there_is_an_option_per_table(self, runs):
+        for number in (1, 2):
+            self.save(runs / f"motion-{number}.tsv", number)
+        quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
+        data = ("run-1.nii.gz", "run-2.nii.gz", "--events", "run-1.tsv", "run-2.tsv", "--groups", "file")
+        done = run("fit", *data, "--run-confounds-from", "motion-1.tsv", *quick, cwd=runs)
+        assert "--run-confounds-from) must be one table per recording" in done.stderr
+        tables = ("--run-confounds-from", "motion-1.tsv", "--run-confounds-from", "motion-2.tsv")
+        done = run("fit", *data, *tables, *quick, cwd=runs)
+        assert done.returncode == 0, done.stderr
+        assert load_model(runs / "run-1.skops").loading["run_confounds"] == ["*"]
+
     def test_older_names_and_columns_that_add_nothing(self, study):
         folder = study / "sub-02" / "func"
         table = folder / "sub-02_task-faces_run-1_desc-confounds_regressors.tsv"
