@@ -103,13 +103,62 @@ class TestFitWithoutOptions:
             assert {(one["mu1"], one["mu2"]) for one in tried} == mus
 
     @pytest.mark.parametrize(
+        ("options", "forms"),
+        [
+            (("--decomposition", "tucker"), {("tucker", 1), ("tucker", 2), ("tucker", 4)}),
+            (("--rank", "2"), {(name, 2) for name in ("cp", "tucker", "tt")}),
+            (("--decomposition", "cp", "--rank", "1"), {("cp", 1)}),
+            (("--method", "STM"), {("cp", 1)}),
+        ],
+    )
+    def test_with_a_kind_representations_are_tried_for_what_is_fixed(self, options, forms, study):
+        plain = run("fit", study, *options, "--folds", 2, "--outer-folds", 0, "--no-report")
+        assert plain.returncode == 0, plain.stderr
+        assert load_model(study.with_suffix(".skops")).model.preparation is None
+        with fewer_models("auto_model", lams=(1,), mus=(0, 1)):
+            done = run("fit", study, *options, "--kind", "auto", "--folds", 2, "--outer-folds", 0, "--no-report")
+        assert done.returncode == 0, done.stderr
+        search = load_model(study.with_suffix(".skops")).model
+        assert len(search.preparation) == 3  # plain samples: as they are, entries and channels scaled
+        requested = {
+            (one["decomposition"], rank)
+            for one, rank in zip(search.cv_results_["params"], search.cv_results_["asked_rank"], strict=True)
+        }
+        assert requested  # of equivalent forms, one is tried
+        assert requested <= forms
+        margins = {(one["mu1"], one["mu2"]) == (0.0, 0.0) for one in search.cv_results_["params"]}
+        assert margins == ({True} if "--method" in options else {True, False})
+
+    def test_views_side_by_side_have_the_form_that_is_fixed(self, tmp_path):
+        X, signs = low_rank_classes(0, 24, (3, 20), 4.0)
+        np.savez(tmp_path / "series.npz", X=X, y=signs > 0)
+        with fewer_models("auto_model", lams=(1,), mus=(1,)):
+            done = run(
+                "fit",
+                tmp_path / "series.npz",
+                "--decomposition",
+                "cp",
+                "--kind",
+                "series",
+                "--folds",
+                2,
+                "--outer-folds",
+                0,
+            )
+        assert done.returncode == 0, done.stderr
+        search = load_model(tmp_path / "series.skops").model
+        assert {one["decomposition"] for one in search.cv_results_["params"]} == {"cp"}
+        assert len(search.preparation) > 5
+
+    @pytest.mark.parametrize(
         ("options", "message"),
         [
             (("--auto", "--rank", "2"), "--auto chooses everything, and --rank fixes it"),
             (("--auto", "--method", "SVM"), "--auto chooses everything, and --method fixes it"),
             (("--method", "SVM", "--decomposition", "cp"), "--method has a decomposition of its own"),
             (("--method", "SWM"), "unknown method 'SWM'; the methods are SVM, LMDM, STM"),
-            (("--rank", "2", "--kind", "eeg"), "leave them out, or --method, --decomposition and --rank"),
+            (("--rank", "2", "--sfreq", "100"), "take the samples as they are; add --kind auto, or leave --sfreq out"),
+            (("--rank", "2x2", "--kind", "auto"), "give one number, or leave out --kind and --linear"),
         ],
     )
     def test_contradictions(self, options, message, study):

@@ -45,6 +45,18 @@ def test_the_time_left_is_what_is_missing_or_follows_from_the_pace():
     assert paced.share(5.0) == pytest.approx(0.4)
 
 
+def test_a_forecast_waits_for_a_second_of_work_and_knows_what_comes_afterwards():
+    told = Forecast()
+    told.afterwards = 6.0
+    told.report(100.0, 1, 100)
+    told.report(100.5, 2, 100)
+    assert told.left(100.5) is None  # the first fits say little about the others
+    told.report(101.0, 5, 100)
+    assert told.left(101.0) == pytest.approx(95 / 4 + 6)
+    told.report(125.0, 100, 100)
+    assert (told.left(125.0), told.left(129.0), told.left(140.0)) == (6.0, 2.0, 0.0)
+
+
 reports = st.lists(st.tuples(st.floats(0.01, 50), st.floats(0, 20), st.floats(0.5, 2)), min_size=1, max_size=20)
 
 
@@ -88,6 +100,9 @@ def test_what_a_stage_does_not_report_is_learnt_from_the_earlier_ones(monkeypatc
         stages.end()
     assert [done for done, _, _ in calls] == pytest.approx([0.5, 1, 1, 1.375, 1.75, 2, 2.375, 2.75, 3])
     assert calls[3:6] == [(1.375, 3, "fold 2, 1 of 2"), (1.75, 3, "fold 2, 2 of 2"), (2, 3, "fold 2")]
+    expecting = EqualStages(lambda *call: calls.append(call), 4, expected=0.6)
+    expecting.begin(0, "fold 1")(1, 2, "1 of 2")
+    assert calls[-1][:2] == (pytest.approx(0.3), 4)
     silent = EqualStages(None, 2)
     assert silent.begin(0, "one") is None
     silent.end()

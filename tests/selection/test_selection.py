@@ -682,6 +682,23 @@ def test_progress_is_told_of_every_piece(binary, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_fits_of_later_rungs_are_less_work(binary):
+    calls = []
+    grid = {"decompositions": ("full", "cp"), "ranks": (1, 2), "lams": (0.1, 1, 10), "mus": (0, 0.5, 1, 2)}
+    search(**grid, cv=5).fit(*binary, progress=lambda *call: calls.append(call))
+    made, planned = zip(
+        *(map(int, re.fullmatch(r"(\d+) of (\d+) fits", text).groups()) for *_, text in calls), strict=True
+    )
+    n_first = next(place for place, number in enumerate(planned) if number != planned[0])
+    first = made[n_first - 1]  # all fits of the first rung
+    assert [call[0] for call in calls[:n_first]] == list(made[:n_first])
+    assert calls[0][1] == pytest.approx(first + 0.15 * (planned[0] - first))
+    assert calls[n_first][0] == pytest.approx(first + 0.15 * (made[n_first] - first))
+    shares = [done / total for done, total, _ in calls]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
 def test_verbose_writes_lines_to_standard_error(binary, capsys):
     search(mus=(0, 0.5, 1, 2), cv=5, verbose=1, exhaustive=True).fit(*binary)
     out, err = capsys.readouterr()

@@ -78,6 +78,10 @@ class Display:
         if not self.console.is_terminal:
             self._print(now)
 
+    def expect(self, afterwards: float) -> None:
+        """Add seconds that something takes after all reported work to the time left."""
+        self._forecast.afterwards = afterwards
+
     def when_stopped(self) -> str:
         """Return what to say when the run is interrupted."""
         if not self._finished:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from time import process_time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+from click.core import ParameterSource
 
 from ..runtime import Deadline, counted
 from . import _options as options
@@ -35,7 +37,8 @@ from ._outputs import (
 )
 from ._running import fits_on, processes, progress_bar, unfinished
 
-_OUTPUTS = 1.6  # seconds for the model file and its report, per second that imports take on the same machine
+_OUTPUTS = 1.6  # fewest seconds for the model file and its report, per second that imports take on the same machine
+_DRAWN = 4.0  # seconds of a usual report, with its figures, per second of processor time that imports take
 _LATE = 0.3  # share of the budget by which a run may end late, so that it has a report
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ Examples:
   tensormargin fit scans/ --mask brain.nii.gz --linear         voxels outside of the mask are 0; a model with maps
   tensormargin fit eeg.npz --view fmri.nii.gz --covariates people.csv -o both.skops    several tensors per person
   tensormargin fit faces.npz --decomposition tucker --rank 8x8     one model instead of a search over many
+  tensormargin fit eeg.npz --decomposition cp --kind auto          a CP weight on the representation that is best
 
 Next: tensormargin predict MODEL NEWDATA -o predictions.csv
 """
@@ -108,10 +112,11 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
-    help="Form of the weight, of the samples as they are; by default chosen, with a representation of the samples.",
+    help="Form of the weight; chosen by default. Fixed, it is one on the samples as they are, unless --kind (auto or "
+    "another) asks for representations, too.",
 )
-@click.option("--rank", type=options.Shape(), help="Rank of the weight, likewise, e.g. 3 or 4x4x2.")
-@click.option("--method", metavar="NAME", help="A method of the paper instead: SVM, LMDM, STM, STuM, SPMD-LRT, ...")
+@click.option("--rank", type=options.Shape(), help="Rank of the weight, likewise: 3 or, without --kind, 4x4x2.")
+@click.option("--method", metavar="NAME", help="A method of the paper, likewise: SVM, LMDM, STM, STuM, SPMD-LRT, ...")
 @options.number("--folds", 2, "Inner folds, used for tuning.", default=5)
 @options.number("--outer-folds", 0, "Outer folds of the nested evaluation; 0 for no evaluation.", default=5)
 @options.number("--repeats", 1, "Repeats of the evaluation.", default=1)
@@ -147,11 +152,12 @@ def fit_command(given: Any) -> None:
 
     Without options, everything is chosen by cross-validation: a representation that suits the kind of samples, the
     decomposition of the weight (also none), its rank, lambda, mu and the scheme of several classes. --method,
-    --decomposition and --rank fix the model, to the samples as they are. The reported accuracy comes from samples held
-    out from every choice. To resume a run that was stopped, repeat the same command.
+    --decomposition and --rank fix what they name, on the samples as they are; with --kind the representation is still
+    chosen. The reported accuracy comes from samples held out from every choice. To resume a run that was stopped,
+    repeat the same command.
     """
     deadline = Deadline.of(given.budget)
-    began = deadline.now()
+    began, busy = deadline.now(), process_time()
     with refusals(ValueError):
         check_data(*given.data)
     given.out = out = given.out or beside(given.data[0])
@@ -161,8 +167,8 @@ def fit_command(given: Any) -> None:
         from ..evaluation import fit_and_evaluate, with_kind
         from ..io import all_or_none
 
-        writing = _OUTPUTS * (deadline.now() - began)
-        page = _page(given)
+        writing, page = _OUTPUTS * (deadline.now() - began), _page(given)
+        show.expect(_DRAWN * (process_time() - busy) if page else 0.0)
         inputs = (*given.data, given.background, *view_files(given.loading), *mask_files(given.preparing))
         check_outputs(inputs, (out, page, given.weight_map, given.pattern_map))
         check_ending(out, "a model", ".skops")
@@ -245,7 +251,8 @@ def _plan(given: Any) -> FitPlan:
     from ..evaluation import FitPlan
 
     rank, loading = given.rank, given.loading
-    auto = not (given.method or given.decomposition or rank)
+    with_kind = click.get_current_context().get_parameter_source("kind") is ParameterSource.COMMANDLINE
+    auto = not (given.method or given.decomposition or rank) or with_kind or given.linear
     same = ("kind", "folds", "outer_folds", "repeats", "permutations", "exhaustive", "budget", "seed")
     return FitPlan(
         **{name: getattr(given, name) for name in (*same, "without_views")},
@@ -253,7 +260,7 @@ def _plan(given: Any) -> FitPlan:
         sfreq=loading["sfreq"] if auto or loading["events"] is None else None,
         linear=given.linear or (auto and (given.weight_map or given.pattern_map) is not None),
         method=None if given.method is None else method_name(given.method, METHODS),
-        decomposition=given.decomposition or "tucker",
+        decomposition=given.decomposition,
         rank=None if rank is None else rank[0] if len(rank) == 1 else rank,
         recipe=recipe_of(given.preparing, loading),
         rule="simplest" if given.one_se else None,

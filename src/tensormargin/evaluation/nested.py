@@ -24,6 +24,9 @@ from .references import REFERENCE, Reference, alternatives_of
 CHOSEN = ("chosen", "reference_chosen", "matched_chosen")
 """Fields of `OuterFold` that may hold a preparation."""
 
+FOLD = 1.5
+"""Seconds that an outer fold takes, with its references, per second of its search (benchmarks/forecasts.py)."""
+
 
 @dataclass(frozen=True)
 class OuterFold:
@@ -407,7 +410,7 @@ class _OuterLoop:
         kept = sum(key in units for key in keys)
         if kept and progress is not None:
             progress(kept, number, f"{kept} of {number} outer folds")
-        stages = EqualStages(progress, number)
+        stages = EqualStages(progress, number, expected=1 / FOLD)
         for done, (key, split) in enumerate(zip(keys, splits, strict=True)):
             if key in units:
                 yield split, _Tested.restored(units[key], alternatives_of(last_estimator(self.model)))

@@ -15,13 +15,25 @@ from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
 from ..io import SampleSet, training_record
 from ..runtime import Deadline, Progress, stage_progress
-from ..selection import KINDS, MUS, TensorMarginClassifierCV, auto_model, guess_kind, sampling_frequency, time_mode
+from ..selection import (
+    DECOMPOSITIONS,
+    KINDS,
+    MUS,
+    TensorMarginClassifierCV,
+    auto_model,
+    guess_kind,
+    sampling_frequency,
+    time_mode,
+)
 from ..transformers import Recipe, fit_transformed
 from .held_out import SCORES
-from .nested import NestedEvaluation, fold_seconds, nested_evaluation
+from .nested import FOLD, NestedEvaluation, fold_seconds, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .summaries import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .without_views import ViewsEvaluation, evaluate_without_views
+
+LOW_RANK = tuple(name for name in DECOMPOSITIONS if name != "full")
+"""The decompositions that have a rank."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +43,9 @@ class FitPlan:
     Attributes
     ----------
     auto : bool
-        Choose representation, decomposition, rank, lambda, mu and the scheme of several classes; otherwise only the
-        last three, for one decomposition.
+        Choose representation, decomposition, rank, lambda, mu and the scheme of several classes, as far as ``method``,
+        ``decomposition`` and ``rank`` do not fix them; otherwise only the last three, for one decomposition of weights
+        on the samples as they are.
     kind : str
         With ``auto``, the kind of the samples, which decides on the representations to try (see `auto_model`); "auto"
         to guess it, see `with_kind`.
@@ -44,8 +57,9 @@ class FitPlan:
         Try only representations that are linear in the samples, so that the model has a map on the samples.
     method : str or None
         One of the paper's methods (`METHODS`), which has a decomposition and says whether there are margin terms.
-    decomposition, rank : str, int or tuple or None
-        Decomposition and rank of the weight; ignored with ``auto``.
+    decomposition, rank : str or None, int or tuple or None
+        Decomposition and rank of the weight; by default chosen with ``auto``, otherwise Tucker of a small rank. With
+        ``auto``, the rank is one number, since representations have modes of their own.
     recipe : Recipe
         Preparation of the samples.
     folds : int
@@ -82,7 +96,7 @@ class FitPlan:
     time: int = -1
     linear: bool = False
     method: str | None = None
-    decomposition: str = "tucker"
+    decomposition: str | None = None
     rank: int | tuple[int, ...] | None = None
     recipe: Recipe = field(default_factory=Recipe)
     folds: int = 5
@@ -101,14 +115,21 @@ class FitPlan:
             preset = METHODS[self.method]
             object.__setattr__(self, "decomposition", preset["decomposition"])
             object.__setattr__(self, "rank", preset.get("rank") if self.rank is None else self.rank)
+        if not self.auto and self.decomposition is None:
+            object.__setattr__(self, "decomposition", "tucker")
+        if self.auto and isinstance(self.rank, tuple):
+            raise ValueError(
+                f"rank (--rank) {'x'.join(map(str, self.rank))} has a number per mode of the samples, and "
+                "representations have modes of their own; give one number, or leave out --kind and --linear"
+            )
         if self.kind not in ("auto", *KINDS):
             raise ValueError(f"kind (--kind) must be one of auto, {', '.join(KINDS)}; got {self.kind!r}")
         if self.sfreq is not None and not (isfinite(self.sfreq) and self.sfreq > 0):
             raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
         if not self.auto and (self.kind != "auto" or self.sfreq is not None or self.linear):
             raise ValueError(
-                "--kind, --sfreq and --linear say what is tried if everything is chosen; leave them out, or --method, "
-                "--decomposition and --rank"
+                "kind, sfreq (--sfreq) and linear say which representations are tried, and --method, --decomposition "
+                "and --rank alone take the samples as they are; add --kind auto, or leave --sfreq out"
             )
         if self.kind != "auto" and self.recipe.scale != "none":
             raise ValueError(
@@ -125,6 +146,19 @@ class FitPlan:
     def tries_representations(self) -> bool:
         """Whether representations are tried: not for several views, and not if the scaling was chosen by hand."""
         return self.auto and self.recipe.scale == "none" and self.shape is not None
+
+    @property
+    def _fixed(self) -> dict[str, Any]:
+        """The parameters of a search that method, decomposition and rank fix."""
+        fixed: dict[str, Any] = {}
+        if self.decomposition is not None:
+            fixed["decompositions"] = (self.decomposition,)
+        if self.rank is not None:
+            fixed = {"decompositions": LOW_RANK, **fixed, "ranks": (self.rank,)}
+        if self.method is not None:
+            with_margins = METHODS[self.method].get("mu1", 1.0) > 0
+            fixed["mus"] = tuple(mu for mu in MUS if any(mu) == with_margins)
+        return fixed
 
     def searches(self, n_views: int = 1) -> tuple[int, int, int, int]:
         """Return the number of searches in the evaluation, the fit, the permutation test and those without a view."""
@@ -149,6 +183,7 @@ class FitPlan:
         }
         if self.rule is not None:
             common["rule"] = self.rule
+        common |= self._fixed
         if self.tries_representations:
             search = auto_model(self.kind, self.shape, self.sfreq, linear=self.linear, time=self.time, **common)
         elif self.auto and self.recipe.scale == "none":
@@ -156,10 +191,7 @@ class FitPlan:
         elif self.auto:  # the scaling was chosen by hand
             search = TensorMarginClassifierCV(**common)
         else:
-            if self.method is not None:
-                with_margins = METHODS[self.method].get("mu1", 1.0) > 0
-                common["mus"] = tuple(mu for mu in MUS if any(mu) == with_margins)
-            search = TensorMarginClassifierCV((self.decomposition,), ranks=(self.rank,), **common)
+            search = TensorMarginClassifierCV(**{"ranks": (self.rank,), **common})
         steps = self.recipe.outer(shape)
         return Pipeline([*steps, ("classifier", search)]) if steps else search
 
@@ -251,7 +283,7 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
 
 def _check_rank(plan: FitPlan, shape: Any) -> None:
     """Raise ValueError if the rank does not suit samples of a shape, or one of their views, which it names."""
-    valid_rank = FORMATS[plan.decomposition].valid_rank
+    valid_rank = FORMATS[str(plan.decomposition)].valid_rank
     if not isinstance(shape, dict):
         valid_rank(plan.rank, shape)
         return
@@ -369,15 +401,24 @@ class _Run:
 
     def _part(self, stage: int) -> Deadline:
         """Return the deadline of a stage: searches share the time left, and so do the references in outer folds."""
-        evaluation, fit, test, without = self._stages
-        lengths = [2 * evaluation, fit, test, 2 * without]
-        order = [1, 0, 2, 3]
+        lengths, order = self._lengths(2.0), self._order
         left = sum(lengths[one] for one in order[order.index(stage) :])
         return self.deadline.part(lengths[stage] / left)
 
+    def _lengths(self, fold: float) -> list[float]:
+        """Return what the stages take, in searches, of which an outer fold takes ``fold``."""
+        evaluation, fit, test, without = self._stages
+        return [fold * evaluation, fit, test, fold * without]
+
+    @property
+    def _order(self) -> list[int]:
+        """The stages as they follow each other: with a deadline the model comes first."""
+        return [1, 0, 2, 3] if self.deadline.limited else [0, 1, 2, 3]
+
     def _running(self, stage: int, name: str) -> dict[str, Any]:
         """Return the progress and the checkpoint of a stage."""
-        progress = stage_progress(self.progress, self._stages, stage, f"{name}: ")
+        lengths, order = self._lengths(FOLD), self._order
+        progress = stage_progress(self.progress, [lengths[one] for one in order], order.index(stage), f"{name}: ")
         return {"progress": progress, "checkpoint": self.checkpoint}
 
     def _evaluated(self, function: Any, stage: int, name: str, **more: Any) -> Any:

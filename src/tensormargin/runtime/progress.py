@@ -7,6 +7,8 @@ from math import exp, inf, isfinite
 from time import monotonic, perf_counter
 from typing import Any, Protocol
 
+_FIRST = 1.0  # seconds of reported work from which its pace says how long the rest takes
+
 
 class Progress(Protocol):
     """Callback that receives the progress of a long computation."""
@@ -28,10 +30,13 @@ def stage_progress(progress: Progress | None, lengths: Sequence[float], stage: i
 
 
 class EqualStages:
-    """Stages of equal length; the share of a stage that is reported is measured on the finished ones, at first all."""
+    """Stages of equal length; the share of a stage that is reported is measured on the finished ones.
 
-    def __init__(self, progress: Progress | None, number: int) -> None:
-        self._progress, self._number = progress, number
+    Before, it is the ``expected`` share.
+    """
+
+    def __init__(self, progress: Progress | None, number: int, expected: float = 1.0) -> None:
+        self._progress, self._number, self._expected = progress, number, expected
         self._reported = self._all = 0.0  # seconds of the finished stages
 
     def begin(self, stage: int, name: str) -> Progress | None:
@@ -41,7 +46,7 @@ class EqualStages:
         part = stage_progress(self._progress, [1] * self._number, stage, f"{name}, ")
         if part is None:
             return None
-        share = self._reported / self._all if self._all > 0 else 1.0
+        share = self._reported / self._all if self._all > 0 else self._expected
 
         def show(done: float, total: float, text: str) -> None:
             self._last = perf_counter()
@@ -94,11 +99,13 @@ class Forecast:
 
     Between two reports the share goes on, slower and slower, by at most the mean of the steps so far. With
     ``in_seconds``, reports are in seconds of expected time, so that what is missing is the time left. Otherwise the
-    time left follows from the pace since the first report, whose work may be that of an earlier run.
+    time left follows from the pace since the first report, whose work may be that of an earlier run, as soon as there
+    is a second of it: the first fits alone say little about the others. ``afterwards`` are seconds of what follows when
+    all work has been reported.
     """
 
     def __init__(self, in_seconds: bool = False) -> None:
-        self._in_seconds = in_seconds
+        self._in_seconds, self.afterwards = in_seconds, 0.0
         self._first: tuple[float, float, float] | None = None  # time, work and share of the first report
         self._last = self._steps = 0.0
         self._share = self._shown = 0.0
@@ -115,9 +122,9 @@ class Forecast:
             self._steps += 1
         began, before, _ = self._first
         if self._in_seconds:
-            self._left = total - done
-        elif done > before:
-            self._left = (now - began) / (done - before) * (total - done)
+            self._left = total - done + self.afterwards
+        elif done > before and now - began >= _FIRST:
+            self._left = (now - began) / (done - before) * (total - done) + self.afterwards
 
     def share(self, now: float) -> float:
         """Return the expected share of finished work, between 0 and 1; it never falls."""

@@ -12,7 +12,7 @@ from ..runtime.lazy import lazy_exports
 if TYPE_CHECKING:
     from .auto import TensorMarginAutoClassifier, auto_model
     from .classifier import TensorMarginClassifierCV
-    from .grid import MUS
+    from .grid import DECOMPOSITIONS, MUS
     from .kinds import BEFORE, KINDS, guess_kind, sampling_frequency, time_mode
     from .scoring import DEFAULT_RULE
     from .splits import Split, splits_of

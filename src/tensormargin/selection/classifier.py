@@ -275,7 +275,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Used for fits, scores and the calibration of probabilities.
         progress : callable, optional
-            Called as ``progress(done, total, text)`` after every few fits; ``total`` falls as candidates are dropped.
+            Called as ``progress(done, total, text)`` after every few fits, with the work done and expected in all;
+            ``total`` falls as candidates are dropped.
         checkpoint : Checkpoint, optional
             Keeps the scores of the candidates, so that an interrupted search can be resumed.
         confounds : array-like of shape (n_samples, n_confounds), optional
@@ -476,10 +477,10 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         by_scores = self.scoring is None or isinstance(self.scoring, str)
         return Assess(check_scoring(template, self.scoring), self.scoring in (None, "accuracy"), small, by_scores)
 
-    def _tell(self, progress: Progress | None, done: int, total: int) -> None:
+    def _tell(self, progress: Progress | None, done: int, total: int, work: float, work_in_all: float) -> None:
         text = f"{done} of {total} fits"
         if progress is not None:
-            progress(done, total, text)
+            progress(work, work_in_all, text)
         if self.verbose and (done * 10) // total > ((done - 1) * 10) // total:
             print(f"[tensormargin] search: {text}", file=sys.stderr)  # noqa: T201 - verbose=1 prints
 

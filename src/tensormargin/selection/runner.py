@@ -37,11 +37,14 @@ from .scoring import Assess, Result, WithProbabilities
 from .splits import Split
 from .training import HeldOut, Place, PreparedSplit, SplitCache, Training
 
-Tell = Callable[[int, int], None]
-"""Receives the number of fits made so far, and of those planned."""
+Tell = Callable[[int, int, float, float], None]
+"""Receives the number of fits made so far, and of those planned, and their work, in fits of the first rung."""
 Fitted = tuple[TensorMarginClassifier, HeldOut, Array | None]
 """A fitted classifier, the test set of its split, and its binary scores there if they are known already."""
 
+_LATER = 0.15
+"""Work of a planned fit of a later rung, where one of the first rung is 1: half of them are never made, and most of the
+others take less time, on splits that are prepared already, with the weights that win (benchmarks/forecasts.py)."""
 _LARGEST_JOB = 8  # fits; progress is reported after each job
 _REFIT = 1.5  # seconds of a fit to all samples, per second of one to a training set
 _UNKNOWN = 4.0  # the same for the first fit after another preparation, per second of the longest fit so far
@@ -279,6 +282,7 @@ class SearchRunner:
     kept: Units = field(default_factory=lambda: Units(None))
     at_least: float = 0.0
     _first: dict[Unit, Result] = field(default_factory=dict)
+    _work: float = 0.0  # of finished rungs
 
     def run(self, race: Race, tell: Tell) -> bool:
         """Make the fits of a race, rung by rung; return whether the deadline allowed all of them."""
@@ -293,9 +297,12 @@ class SearchRunner:
             list(self._make(at_least, self._first))
         self.at_least = deadline.now()
         while units := race.units:
-            planned = len(self.done) + race.n_planned
+            before, planned = len(self.done), race.n_planned
+            weight = _LATER if self._work else 1.0
+            work = self._work + weight * len(units) + _LATER * (planned - len(units))
             for n_done in self._make(units, self.done):
-                tell(n_done, planned)
+                tell(n_done, before + planned, self._work + weight * (n_done - before), work)
+            self._work += weight * len(units)
             self._score(race, units, with_probabilities)
             spent = any(unit not in self.done for unit in units)
             if spent:
