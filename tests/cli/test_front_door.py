@@ -157,7 +157,7 @@ class TestFitWithoutOptions:
             (("--auto", "--method", "SVM"), "--auto chooses everything, and --method fixes it"),
             (("--method", "SVM", "--decomposition", "cp"), "--method has a decomposition of its own"),
             (("--method", "SWM"), "unknown method 'SWM'; the methods are SVM, LMDM, STM"),
-            (("--rank", "2", "--sfreq", "100"), "take the samples as they are; add --kind auto, or leave --sfreq out"),
+            (("--rank", "2", "--sfreq", "100"), "pass auto=True (--kind auto), or leave them out"),
             (("--rank", "2x2", "--kind", "auto"), "give one number, or leave out --kind and --linear"),
         ],
     )

@@ -438,9 +438,9 @@ class TestPlan:
         ("given", "message"),
         [
             ({"auto": True, "kind": "ecg"}, r"kind \(--kind\) must be one of auto, series, .*; got 'ecg'"),
-            ({"kind": "eeg"}, "leave them out, or --method, --decomposition and --rank"),
-            ({"sfreq": 64.0}, "leave them out, or --method, --decomposition and --rank"),
-            ({"linear": True}, "leave them out, or --method, --decomposition and --rank"),
+            ({"kind": "eeg"}, r"pass auto=True \(--kind auto\), or leave them out"),
+            ({"sfreq": 64.0}, r"pass auto=True \(--kind auto\), or leave them out"),
+            ({"linear": True}, r"pass auto=True \(--kind auto\), or leave them out"),
             *(
                 ({"auto": True, "sfreq": value}, r"sfreq \(--sfreq\) must be a number of Hz above zero; got")
                 for value in (0.0, -1.0, float("nan"), float("inf"))
@@ -520,8 +520,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            (("--rank", "2", "--kind", "eeg"), "leave them out, or --method"),
-            (("--rank", "2", "--sfreq", "64"), "leave them out, or --method"),
+            (("--rank", "2", "--sfreq", "64"), "pass auto=True (--kind auto), or leave them out"),
             (("--auto", "--kind", "ecg"), "Invalid value for '--kind': 'ecg' is not one of"),
             (("--auto", "--sfreq", "0"), "must be a number of Hz above zero; got 0"),
             (("--auto", "--sfreq", "nan"), "must be a number of Hz above zero; got nan"),

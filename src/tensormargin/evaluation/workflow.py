@@ -128,8 +128,8 @@ class FitPlan:
             raise ValueError(f"sfreq (--sfreq) must be a number of Hz above zero; got {self.sfreq:g}")
         if not self.auto and (self.kind != "auto" or self.sfreq is not None or self.linear):
             raise ValueError(
-                "kind, sfreq (--sfreq) and linear say which representations are tried, and --method, --decomposition "
-                "and --rank alone take the samples as they are; add --kind auto, or leave --sfreq out"
+                "kind, sfreq (--sfreq) and linear say which representations are tried, and without auto (--method, "
+                "--decomposition and --rank alone) there are none; pass auto=True (--kind auto), or leave them out"
             )
         if self.kind != "auto" and self.recipe.scale != "none":
             raise ValueError(
