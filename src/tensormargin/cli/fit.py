@@ -38,7 +38,7 @@ from ._outputs import (
 from ._running import fits_on, processes, progress_bar, unfinished
 
 _OUTPUTS = 1.6  # fewest seconds for the model file and its report, per second that imports take on the same machine
-_DRAWN = 4.0  # seconds of a usual report, with its figures, per second of processor time that imports take
+_DRAWN = 3.0  # seconds of a usual report, with its figures, per second of processor time that imports take
 _LATE = 0.3  # share of the budget by which a run may end late, so that it has a report
 
 if TYPE_CHECKING:
