@@ -17,14 +17,14 @@ from tensormargin.cli.fit import Duration
 from tensormargin.evaluation import FitPlan
 from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.race import FEWEST, Race, similarity, smooth
-from tensormargin.selection.splits import repeated_splits
+from tensormargin.selection.splits import repeated_splits, splits_of_some_classes
 
 LEVELS = list(product(range(2), range(4), range(4), range(2)))
 
 
-def run(scores, default=0, seed=0, levels=LEVELS, exhaustive=False, watch=None):
+def run(scores, default=0, seed=0, levels=LEVELS, exhaustive=False, watch=None, n_small=0):
     """Return a finished race for a complete table of scores."""
-    race = Race(levels, scores.shape[1], default, exhaustive, np.random.RandomState(seed))
+    race = Race(levels, scores.shape[1] - n_small, default, exhaustive, np.random.RandomState(seed), n_small)
     while race.units:
         for unit in race.units:
             race.scores[unit] = scores[unit]
@@ -114,6 +114,61 @@ class TestRace:
         assert race.units == []
         assert np.flatnonzero(race.alive).tolist() == [3]
         assert race.dropped[4] == "enough"
+
+
+class TestManyClasses:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_only_the_last_few_are_fitted_on_all_classes(self, seed):
+        scores = noisy_scores(seed, 10)
+        scores[:, 5:] += 30.0  # fewer classes are easier
+        race = run(scores, seed=seed, n_small=5)
+        done = np.isfinite(race.scores)
+        assert done[race.alive, :5].all()
+        assert not done[~race.alive, :5].all(axis=1).any()
+        assert done[1:, :5].sum() < done[:, 5:].sum() < done.size / 4
+        np.testing.assert_array_equal(race.scores[done], scores[done])
+        best = int(np.argmax(np.where(race.alive, race.scores[:, :5].mean(axis=1), -np.inf)))
+        assert np.quantile(scores[:, :5].mean(axis=1), 0.8) < scores[best, :5].mean()
+        assert race.smoothed().mean[best] < 15  # as on all classes
+        assert all("of some classes" in reason for reason in race.dropped if reason)
+
+    def test_further_candidates_and_a_spent_budget_are_about_all_classes(self):
+        race = run(noisy_scores(0, 10), n_small=5)
+        race.add([LEVELS[0]])
+        assert race.units == [(len(LEVELS), split) for split in range(5)]
+        race.stop("spent")
+        assert race.dropped[-1] == "spent"
+        assert run(noisy_scores(0, 10)[:4], levels=LEVELS[:4], n_small=6).scores.shape == (4, 4)
+
+    def test_their_splits_are_parts_of_the_splits(self):
+        y = np.repeat(np.arange(15), 8)
+        splits = splits_of(4, y, None, 0)
+        small = splits_of_some_classes(splits, y, np.random.RandomState(0))
+        for (train, test), (some, left_out) in zip(splits, small, strict=True):
+            assert set(y[some]) == set(y[left_out])
+            assert len(set(y[some])) == 6
+            assert set(some) == set(train[np.isin(y[train], y[some])])
+            assert set(left_out) == set(test[np.isin(y[test], y[some])])
+        assert len({tuple(np.unique(y[some])) for some, _ in small}) > 1
+        assert splits_of_some_classes(splits_of(4, y % 11, None, 0), y % 11, np.random.RandomState(0)) == []
+
+    @pytest.mark.parametrize("scoring", [None, "neg_log_loss"])
+    def test_a_search_with_many_classes(self, scoring):
+        rng = np.random.default_rng(0)
+        y = np.repeat(np.arange(12), 9)
+        X = 2.0 * rng.standard_normal((12, 4, 5))[y] + rng.standard_normal((len(y), 4, 5))
+        search = TensorMarginClassifierCV(
+            decompositions=["full", "cp"], lams=[0.1, 1, 10], cv=3, scoring=scoring, random_state=0
+        ).fit(X, y)
+        table = search.cv_results_
+        assert search.n_splits_ == 3
+        assert "split3_test_score" not in table
+        assert table["n_splits_done"].max() == table["n_splits_done"][search.best_index_] == 3
+        of_some = [text for text in table["dropped"] if "of some classes" in text]
+        assert bool(of_some) == (scoring is None)
+        assert search.score(X, y) > 0.9
+        probabilities = search.predict_proba(X)
+        assert probabilities.shape == (len(y), 12)
 
 
 class TestSmoothing:

@@ -54,10 +54,10 @@ from .grid import (
     side_by_side,
     without_full_if_too_large,
 )
-from .race import Race
+from .race import MOST_AT_ONCE, Race
 from .runner import FitLoop, SearchRunner
 from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, select_candidate, tabulate
-from .splits import Split, check_training_parts, repeated_splits
+from .splits import Split, check_training_parts, repeated_splits, splits_of_some_classes
 from .training import Training, affordable, refit
 
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
@@ -68,7 +68,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     These are preparation, decomposition, rank, lambda, mu1 and mu2, and for several classes the scheme. Candidates are
     raced: a twentieth of all fits, spread over candidates and splits, shows which values are promising; most candidates
-    are then dropped, and only the best few are fitted on all splits. The best one is refitted on all samples. Several
+    are then dropped, and only the best few are fitted on all splits. With many classes, some of them are enough to drop
+    candidates. The best one is refitted on all samples. Several
     views (`tensormargin.Views`) have the same decomposition and rank in all candidates, which use all views or all but
     one; then the decomposition and rank of one view after the other are refined, the others being kept. The
     candidates include the flat weight and mu = 0, that is, the support vector machine. ``best_score_`` is the maximum
@@ -297,11 +298,12 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         tried = self._candidates(training, shapes)
         default = default_of(tried, shapes)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
-        race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread)
+        small = splits_of_some_classes(splits, training.y, spread) if self._races_on_some_classes(training) else []
+        race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread, len(small))
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
         first = default_of(tried, only=cheapest) if deadline.limited else default
         loop = FitLoop(coarse, self._assess(template, tried, len(training.y)), deadline, first)
-        runner = SearchRunner(training, tried, splits, loop, self.n_jobs)
+        runner = SearchRunner(training, tried, [*splits, *small], loop, self.n_jobs)
         with sent_once(training.X):
             quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
             with quiet, units_of(checkpoint, "search", *training.content, *self._settings(runner)) as runner.kept:
@@ -316,6 +318,10 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             self._calibrate(runner, n_once)
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
+
+    def _races_on_some_classes(self, training: Training) -> bool:
+        """Whether candidates may be compared on fewer classes first: scores of one split need no other."""
+        return self.scoring in (None, "accuracy") and training.array.in_memory
 
     def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
         """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""
@@ -463,9 +469,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _select(self, race: Race, runner: SearchRunner, default: int) -> None:
         """Select one of the candidates that have been scored so far."""
-        self.n_splits_ = len(runner.splits)
+        self.n_splits_ = race.n_splits
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
-        n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits])))
+        n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits[: race.n_splits]])))
         self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self._setting("rule"), default, n_scored)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -473,7 +479,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     def _assess(self, template: TensorMarginClassifier, tried: Sequence[Candidate], n_samples: int) -> Assess:
         n_classes = self.classes_.shape[0]
         n_problems = max(len(problem_classes(np.arange(n_classes), one.multi_class)) for one in tried)
-        small = 8 * len(tried) * n_samples * n_problems <= tuning.KEPT_SCORES_BYTES
+        at_once = len(tried) if self.exhaustive else min(len(tried), MOST_AT_ONCE)  # others have been dropped by then
+        small = 8 * at_once * n_samples * n_problems <= tuning.KEPT_SCORES_BYTES
         by_scores = self.scoring is None or isinstance(self.scoring, str)
         return Assess(check_scoring(template, self.scoring), self.scoring in (None, "accuracy"), small, by_scores)
 

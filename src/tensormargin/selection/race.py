@@ -31,6 +31,10 @@ the numbers of fits are limited to seven eighths of what they would be, at the s
 standard error of one point).
 """
 
+MOST_AT_ONCE = 32
+"""Candidates that have scores on all samples at the same time, about: those of the last rung, and as many as the first
+fits amount to."""
+
 FEWEST = 3
 """Number of candidates that always go on, unless they are significantly worse."""
 
@@ -59,7 +63,8 @@ class Race:
     ``levels`` are the values of each candidate on the axes of the grid. The ``default`` candidate is fitted on all
     splits first and never dropped; ``exhaustive`` fits all candidates on all splits instead. ``scores``, one row per
     candidate, are to be filled in for the `units` of each rung. ``dropped`` says why each candidate was dropped, and is
-    empty for those that were not.
+    empty for those that were not. After the columns of the splits come those of ``n_small`` splits with fewer classes,
+    if there are any: candidates are fitted on these until only the last few are left.
     """
 
     def __init__(
@@ -69,14 +74,16 @@ class Race:
         default: int,
         exhaustive: bool,
         rng: np.random.RandomState,
+        n_small: int = 0,
     ) -> None:
-        self.scores: FloatArray = np.full((len(levels), n_splits), np.nan)
+        everyone = exhaustive or len(levels) <= NO_RACE
+        self.n_splits = n_splits
+        self.scores: FloatArray = np.full((len(levels), n_splits + (0 if everyone else n_small)), np.nan)
         self.dropped = [""] * len(levels)
         self._default = default
         self._levels = list(levels)
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
-        everyone = exhaustive or len(levels) <= NO_RACE
         self._rungs = [] if everyone else list(RUNGS)
         self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
 
@@ -88,12 +95,17 @@ class Race:
     def _spread(self) -> Array:
         """Return the first fits: the default on all splits, and a share of all fits spread over the others."""
         wanted = np.zeros(self.scores.shape, bool)
-        n_candidates, n_splits = self.scores.shape
-        for number in range(min(ceil(FIRST_SHARE * wanted.size), MOST_FIRST)):
+        columns, n_candidates = self._columns(last=False), len(wanted)
+        for number in range(min(ceil(FIRST_SHARE * n_candidates * self.n_splits), MOST_FIRST)):
             again, place = divmod(number, n_candidates)
-            wanted[self._order[place], (place + again) % n_splits] = True
+            wanted[self._order[place], columns[(place + again) % len(columns)]] = True
         wanted[self._default] = True
         return wanted
+
+    def _columns(self, last: bool) -> Array:
+        """Return the splits of the last rung, or of those before it."""
+        every = np.arange(self.scores.shape[1])
+        return every[: self.n_splits] if last or len(every) == self.n_splits else every[self.n_splits :]
 
     @property
     def alive(self) -> Array:
@@ -109,7 +121,7 @@ class Race:
     @property
     def n_planned(self) -> int:
         """The number of fits still to be made, at most: as if the best of each rung had not been fitted before."""
-        n_candidates, n_splits = self.scores.shape
+        n_candidates, n_splits = len(self.scores), self.n_splits
         # The default goes on anyway, and so does the best on each split.
         sizes = (min(self._size(share, most) + 1 + n_splits, n_candidates) for share, most, _ in self._rungs)
         return len(self.units) + sum(
@@ -129,15 +141,15 @@ class Race:
     def _climb(self, share: float, most: int, part: float) -> None:
         """Drop candidates, and plan the fits of the others on a part of the splits."""
         self._drop(self.smoothed(), self._size(share, most))
-        n_splits = self.scores.shape[1]
+        columns = self._columns(last=not self._rungs)
         for place in np.flatnonzero(self.alive):
-            missing = np.flatnonzero(np.isnan(self.scores[place]))
-            count = ceil(part * n_splits) - (n_splits - len(missing))
+            missing = columns[np.isnan(self.scores[place, columns])]
+            count = ceil(part * len(columns)) - (len(columns) - len(missing))
             self._wanted[place, np.roll(missing, -place)[: max(count, 0)]] = True
 
     def smoothed(self) -> Smoothed:
         """Return the scores of all candidates, smoothed over close ones."""
-        return smooth(self._prior, self.scores)
+        return smooth(self._prior, self.scores, self.n_splits)
 
     def _drop(self, smoothed: Smoothed, size: int) -> None:
         alive = self.alive
@@ -147,8 +159,9 @@ class Race:
         ranks = np.empty(len(below), int)
         ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
         for row in np.flatnonzero(alive & ~safe):
-            done = int(np.isfinite(self.scores[row]).sum())
-            after = f"after {done} of {self.scores.shape[1]} splits"
+            done = int(np.isfinite(self.scores[row, self._columns(last=False)]).sum())
+            few = " of some classes" if self.scores.shape[1] > self.n_splits else ""
+            after = f"after {done} of {self.n_splits} splits{few}"
             if below[row] > SIGNIFICANT * errors[row]:
                 self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"
             elif ranks[row] >= size:
@@ -170,7 +183,9 @@ class Race:
         self._prior = similarity(self._levels)
         new = np.full((len(levels), self.scores.shape[1]), np.nan)
         self.scores = np.concatenate([self.scores, new])
-        self._wanted = np.concatenate([self._wanted, np.isnan(new)])
+        self._wanted = np.concatenate(
+            [self._wanted, np.broadcast_to(np.arange(new.shape[1]) < self.n_splits, new.shape)]
+        )
         self.dropped += [""] * len(levels)
 
     def stop(self, reason: str, first: int | None = None) -> None:
@@ -178,7 +193,7 @@ class Race:
         self._rungs = []
         if first is not None:
             self.dropped[first] = ""
-        for row in np.flatnonzero(self.alive & np.isnan(self.scores).any(axis=1)):
+        for row in np.flatnonzero(self.alive & np.isnan(self.scores[:, : self.n_splits]).any(axis=1)):
             self.dropped[row] = reason
         self._wanted &= np.isfinite(self.scores)
 
@@ -213,14 +228,15 @@ def similarity(levels: Sequence[Sequence[Hashable]]) -> FloatArray:
     return np.asarray(total / total[0, 0], np.float64)
 
 
-def smooth(prior: FloatArray, scores: Array) -> Smoothed:
-    """Return the best linear unbiased prediction of all candidates' scores from those known so far.
+def smooth(prior: FloatArray, scores: Array, n_splits: int | None = None) -> Smoothed:
+    """Return the best linear unbiased prediction of all candidates' scores on the first splits from those known so far.
 
     The prior is that of `similarity`. ``scores`` has one column per split, NaN where a candidate has none. Splits may
     differ in difficulty: their effects are fixed. The variance of a single score is estimated by (restricted) maximum
     likelihood.
     """
     known = np.isfinite(scores)
+    first = int(known[:, :n_splits].any(axis=0).sum())
     known, scores = known[:, known.any(axis=0)], scores[:, known.any(axis=0)]
     level = float(scores[known].mean())  # subtracted, since differences may be small compared with it
     centred: FloatArray = np.where(known, scores - level, 0.0).astype(np.float64)
@@ -228,9 +244,9 @@ def smooth(prior: FloatArray, scores: Array) -> Smoothed:
     best = max(
         (_Fit.of(precision, known.astype(np.float64), centred, noise) for noise in _NOISE), key=attrgetter("likelihood")
     )
-    n_splits = known.shape[1]
-    inverse = cho_solve(best.factor, np.eye(n_splits + len(prior))[:, n_splits:])[n_splits:]
-    mean = level + best.effects[n_splits:] + float(best.effects[:n_splits].mean())
+    n_effects = known.shape[1]
+    inverse = cho_solve(best.factor, np.eye(n_effects + len(prior))[:, n_effects:])[n_effects:]
+    mean = level + best.effects[n_effects:] + float(best.effects[:first].mean())
     return Smoothed(mean, best.variance * inverse)
 
 

@@ -292,7 +292,7 @@ class SearchRunner:
     def _run(self, race: Race, tell: Tell) -> bool:
         with_probabilities = WithProbabilities(self.training, self.splits, self.loop.assess)
         deadline, first = self.loop.deadline, self.loop.always
-        at_least = [(first, split) for split in range(len(self.splits))]
+        at_least = [(first, split) for split in range(race.n_splits)]
         if deadline.limited and not self._first:
             list(self._make(at_least, self._first))
         self.at_least = deadline.now()

@@ -257,11 +257,13 @@ def tabulate(
     Means and standard deviations are over the splits on which a candidate was fitted. ``n_parameters`` is the maximum
     over these, since a preparation may give each of them a different sample shape.
     """
-    n_splits = race.scores.shape[1]
+    n_splits = race.n_splits
     names = {"score": "test_score", "bound": "margin_bound", "fit_seconds": "fit_time", "score_seconds": "score_time"}
     tables = {name: np.full((len(tried), n_splits), np.nan) for name in names}
     n_parameters = np.zeros(len(tried), int)
     for (row, split), result in done.items():
+        if split >= n_splits:  # of some classes
+            continue
         for name, table in tables.items():
             table[row, split] = getattr(result, name)
         n_parameters[row] = max(n_parameters[row], result.n_parameters)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from ..runtime import Array
+from ..runtime import Array, tuning
 
 Split = tuple[Array, Array]
 """Row indices of a training set and of a test set."""
@@ -124,3 +124,18 @@ def check_training_parts(splits: list[Split], y: Array) -> None:
                 f"every training set must have all classes; that of split {number} by cv has no sample of "
                 f"{missing.tolist()}. Use other splits, or a number of folds"
             )
+
+
+def splits_of_some_classes(splits: list[Split], y: Array, rng: np.random.RandomState) -> list[Split]:
+    """Return the splits with the rows of some classes, others on each of them; none if there are not many classes.
+
+    Candidates compare on them much as on all classes, and one-vs-one has a fraction of the binary problems.
+    """
+    classes = np.unique(y)
+    if len(classes) < tuning.MANY_CLASSES:
+        return []
+    small = []
+    for train, test in splits:
+        some = rng.choice(classes, tuning.SOME_CLASSES, replace=False)
+        small.append((train[np.isin(y[train], some)], test[np.isin(y[test], some)]))
+    return small if all(len(test) for _, test in small) else []
