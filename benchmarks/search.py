@@ -3,6 +3,7 @@
 ``TENSORMARGIN_DATA=... python -m benchmarks.search [PART ...] [--cache FOLDER] [--minutes M]``
 
 The part ``speed`` compares the processor time of searches with that of GridSearchCV over LinearSVC in the same process;
+``many`` measures one automatic search each on samples of many classes or many entries;
 ``commands`` measures what a user waits for on this machine, with the accuracies that the commands report; ``race``
 compares the race with the exhaustive search (`benchmarks.race`) on the tables in the cache, after measuring more of
 them for so many minutes. Each part writes its section of ``results/search.md``. Broken bounds are listed, and
@@ -24,10 +25,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.ndimage import gaussian_filter, rotate
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from tensormargin import TensorMarginClassifierCV
+from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifierCV
 from tensormargin.datasets import load_basic_motions, load_by_name, load_eeg, make_low_rank_classes
 from tensormargin.io import replacing
 
@@ -123,6 +125,89 @@ values of C in seconds, then one search of 32 models (4 decompositions, 4 pairs 
 ratio to it, both with the same 5 folds and with the refit; the search also calibrates its probabilities.
 
 | samples | GridSearchCV, s | search | bound | exhaustive | fits |
+|---|---|---|---|---|---|"""
+
+
+# ---- many classes, many entries ----
+
+
+def turned_objects(n_classes, n_views, shape):
+    """Return smooth random objects, seen from angles all around, in noise."""
+    rng, side = np.random.default_rng(0), max(shape)
+    from_middle = np.hypot(*(np.mgrid[:side, :side] - (side - 1) / 2))
+    corner = [(side - size) // 2 for size in shape]
+    window = tuple(slice(start, start + size) for start, size in zip(corner, shape, strict=True))
+    samples = []
+    for _ in range(n_classes):
+        one = gaussian_filter(rng.standard_normal((side, side)), side / 10)
+        one *= (from_middle < side * rng.uniform(0.3, 0.5)) / one.std()
+        angles = np.arange(n_views) * 360 / n_views
+        samples += [rotate(one, angle, reshape=False, order=1)[window] for angle in angles]
+    X = np.array(samples)
+    return X + 0.15 * rng.standard_normal(X.shape), np.repeat(np.arange(n_classes), n_views)
+
+
+def varied(n_classes, n_each, shape, smooth):
+    """Return means of classes, smooth along two modes, with changes that all classes have in common, in noise."""
+    rng = np.random.default_rng(0)
+    widths = (0, smooth, smooth, *(0,) * (len(shape) - 2))
+    means, changes = (gaussian_filter(rng.standard_normal((n, *shape)), widths) for n in (n_classes, 12))
+    y = np.repeat(np.arange(n_classes), n_each)
+    common = np.tensordot(0.5 * rng.standard_normal((len(y), 12)), changes / changes.std(), 1)
+    return means[y] / means.std() + common + 0.6 * rng.standard_normal((len(y), *shape)), y
+
+
+def connectomes(n_samples, size):
+    """Return correlations of series with common sources, which are stronger in some places of one class."""
+    rng, y = np.random.default_rng(0), np.arange(n_samples) % 2
+    sources, X = rng.standard_normal((6, size)), np.empty((n_samples, size, size))
+    for k in range(n_samples):
+        stronger = 1 + 0.3 * y[k] * (np.arange(size) < 20)
+        X[k] = np.corrcoef(
+            rng.standard_normal((120, 6)) @ sources * stronger + 2 * rng.standard_normal((120, size)), rowvar=False
+        )
+    return X, y
+
+
+MANY = {
+    "20 classes of 1,440 × 32×32": (lambda: turned_objects(20, 72, (32, 32)), 30),
+    "35 classes of 1,365 × 20×16": (lambda: turned_objects(35, 39, (20, 16)), 40),
+    "80 classes of 320 × 32×32": (lambda: varied(80, 4, (32, 32), 2), 30),
+    "21 classes of 147 × 36×3×2": (lambda: varied(21, 7, (36, 3, 2), 0), 15),
+    "2 classes of 180 × 200×200": (lambda: connectomes(180, 200), 40),
+    "2 classes of 32 × 332×332": (lambda: connectomes(32, 332), 20),
+}
+"""Samples, and the most seconds of a search on two cores."""
+
+
+def many(only):
+    """Return the table of searches in Markdown, and the broken bounds."""
+    warnings.simplefilter("ignore")
+    lines, broken = [_MANY.format(cores=len(os.sched_getaffinity(0)))], []
+    TensorMarginAutoClassifier(n_jobs=-1).fit(*planted(40, (6, 8), 3))  # compiles
+    for name, (load, bound) in MANY.items():
+        if only and only not in name:
+            continue
+        X, y = load()
+        began, busy = time.perf_counter(), time.process_time()
+        search = TensorMarginAutoClassifier(n_jobs=-1, random_state=0).fit(X, y)
+        seconds, busy = time.perf_counter() - began, time.process_time() - busy
+        lines.append(
+            f"| {name} | {search.kind_} | {seconds:.1f} | {busy:.1f} | {bound} | {100 * search.best_score_:.1f} |"
+        )
+        print(lines[-1], flush=True)
+        if seconds > bound:
+            broken.append(f"{name}: {seconds:.1f} s, more than {bound}")
+    return "\n".join(lines) + "\n", broken
+
+
+_MANY = """\
+## Many classes, many entries
+
+Made by `python -m benchmarks.search many`. One fit of `TensorMarginAutoClassifier` to synthetic samples: the kind that
+it guesses, seconds ({cores} cores), processor time, the bound for two cores, and the accuracy on the folds.
+
+| samples | kind | seconds | processor | bound | accuracy |
 |---|---|---|---|---|---|"""
 
 
@@ -224,15 +309,17 @@ def write(sections):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "parts", nargs="*", choices=["speed", "commands", "race"], default=["speed", "commands", "race"]
-    )
+    every = ["speed", "many", "commands", "race"]
+    parser.add_argument("parts", nargs="*", choices=every, default=every)
     parser.add_argument("--cache", type=Path, default=Path("benchmarks/cache"))
     parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--only", help="measure the commands whose name contains this, and do not write the page")
+    parser.add_argument(
+        "--only", help="measure the searches or commands whose name contains this, and do not write the page"
+    )
     options = parser.parse_args()
     parts = {
         "speed": speed,
+        "many": lambda: many(options.only),
         "commands": lambda: commands(options.only),
         "race": lambda: raced(options.cache, options.minutes),
     }

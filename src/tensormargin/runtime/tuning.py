@@ -20,8 +20,6 @@ MANY_BYTES = 2**24
 
 CHUNK_BYTES = 2**22
 """Size of the chunks in which samples are cast and contracted: they stay in the L2 cache of two threads."""
-CACHED_CHUNK_BYTES = 2**19
-"""The same for the first pass."""
 CHUNK_SAMPLES = 8
 """Samples per chunk: with fewer, adding up the moments of a chunk costs more than reading it."""
 COPY_SHARE = 0.55
@@ -135,7 +133,7 @@ NEAR_GAP = 1e-2
 SMALL_DESCENT_TOL = 1e-2
 """Relative gap at which descent on a small problem hands over to an exact solve: early, since that is cheap."""
 MOST_STALLS = 2
-"""Rounds without progress after which rounding is assumed to prevent any more."""
+"""Rounds without progress after which rounding is assumed to prevent any more: no gain in speed, but an end."""
 PATIENCE = 200
 """Epochs before the interior-point method is tried; at least the number of columns, which make it more expensive."""
 INTERIOR_ITERATIONS = 80
@@ -147,7 +145,8 @@ NEAR_MARGIN = 0.1
 NEARLY_ALL = 0.6
 """If more than this share of the remaining samples is wanted, the working set takes all of them."""
 FACE_EPOCHS = 30
-"""Multiplications allowed for the exact solve, in epochs of descent."""
+"""Multiplications allowed for the exact solve, in epochs of descent. Without it, fits take 0.6 to 1.1 times as long,
+but MNIST 3-8 with a Tucker weight at lambda 1000 takes 2.9 times."""
 FACE_WORK_IF_SMALL = 100_000_000
 """Multiplications allowed for small problems, which must be solved exactly."""
 

@@ -120,7 +120,7 @@ class MemorySamples(Samples):
 
         def add_part(part: slice) -> Array:
             total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in [2, 0]
-            for where in slices(part, max(tuning.CHUNK_SAMPLES, self._samples_in(tuning.CACHED_CHUNK_BYTES))):
+            for where in slices(part, max(tuning.CHUNK_SAMPLES, self._samples_in(tuning.CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
                 total[2, 0] += add_moments(
                     samples.reshape(len(samples), -1), less, weights[where], signed_weights[where], total
