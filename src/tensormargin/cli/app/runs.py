@@ -114,10 +114,10 @@ class Run:
             temporary.write_text(json.dumps(record), encoding="utf-8")
 
     def stop(self) -> None:
-        """Ask the command to end, as Ctrl-C does, and wait until it has."""
+        """Ask the command to end, as batch systems do, and wait until it has; Ctrl-C is ignored in the background."""
         if self.process is None or self.state != "running":
             return
-        self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT))  # the former on Windows
+        self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))  # the former on Windows
         self._reader.join(_PATIENCE)
         if self._reader.is_alive():
             self.process.kill()
