@@ -155,7 +155,8 @@ def test_an_interrupted_fit_goes_on(address, study):
     while "From an earlier run" not in waited(address, started["id"], "running", "done")["output"]:
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert sent(f"{address}runs/{started['id']}/stop", {})[0]["state"] == "stopped"
+    stopped = sent(f"{address}runs/{started['id']}/stop", {})[0]
+    assert stopped["state"] == "stopped", stopped["output"]
 
 
 def test_runs_of_an_earlier_session_are_found_again(tmp_path, study):
@@ -204,7 +205,8 @@ def test_a_command_that_hangs_is_killed(tmp_path, monkeypatch):
     while not run.lines and time.monotonic() < end:
         time.sleep(0.05)
     run.stop()
-    assert run.state == "failed"
+    assert run.state == "stopped"
+    assert run.process.returncode == -9
 
 
 # ---- the page ----

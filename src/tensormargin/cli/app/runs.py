@@ -55,7 +55,7 @@ class Run:
         self.code: int | None = None
         self.share, self.left, self.doing = 0.0, "-", "starting"
         self.lines: list[str] = []
-        self._lock = Lock()
+        self._lock, self._asked_to_stop = Lock(), False
 
     @classmethod
     def found_in(cls, folder: Path) -> Run | None:
@@ -76,6 +76,7 @@ class Run:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.code, self.lines, self.share, self.left, self.doing = None, [], 0.0, "-", "starting"
+        self._asked_to_stop = False
         self._keep()
         own: dict[str, Any] = {
             "start_new_session": True
@@ -104,7 +105,8 @@ class Run:
                     self.share = float(share)
                 else:
                     self.lines = [*self.lines[1 - _OUTPUT_LINES :], line.rstrip("\n")]
-        self.code = process.wait()
+        code = process.wait()
+        self.code = _STOPPED[0] if code and self._asked_to_stop else code
         self._keep()
 
     def _keep(self) -> None:
@@ -117,6 +119,7 @@ class Run:
         """Ask the command to end, as batch systems do, and wait until it has; Ctrl-C is ignored in the background."""
         if self.process is None or self.state != "running":
             return
+        self._asked_to_stop = True
         self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))  # the former on Windows
         self._reader.join(_PATIENCE)
         if self._reader.is_alive():
