@@ -20,6 +20,7 @@ from .forms import command_line
 _RECORD = "run.json"
 _STOPPED = (130, 143, 129)  # exit codes of a command that was asked to end
 _PATIENCE = 30.0  # seconds that a command has to end by itself
+_TRIES = 3  # signals in that time: the exception that one raises may get lost in code that ignores it
 _OUTPUT_LINES = 400  # that are kept
 
 
@@ -120,11 +121,13 @@ class Run:
         if self.process is None or self.state != "running":
             return
         self._asked_to_stop = True
-        self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))  # the former on Windows
-        self._reader.join(_PATIENCE)
-        if self._reader.is_alive():
-            self.process.kill()
-            self._reader.join()
+        for _ in range(_TRIES):
+            self.process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))  # the former on Windows
+            self._reader.join(_PATIENCE / _TRIES)
+            if not self._reader.is_alive():
+                return
+        self.process.kill()
+        self._reader.join()
 
     @property
     def state(self) -> str:
