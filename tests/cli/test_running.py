@@ -287,7 +287,8 @@ def test_ctrl_c_in_a_terminal_stops_at_once_and_leaves_no_process(command, archi
         process.kill()
     assert process.returncode == 130
     assert out == ""
-    lines = err.splitlines()
+    # A process of joblib's warns now and then that a folder which it was to remove is gone.
+    lines = [line for line in err.splitlines() if "resource_tracker" not in line]
     assert lines[0].startswith("40 samples of 4 x 5, 2 classes; ")
     assert lines[-1].startswith("Stopped at ")
     assert [line for line in lines[1:-1] if not re.match(r" *\d+% ", line)] == []  # nothing but progress
