@@ -1,7 +1,6 @@
 """The page of ``tensormargin app``: its server, and the whole way in a real browser."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -316,7 +315,6 @@ def test_two_tabs_show_the_same_runs(browser, page, study, address):
     assert page("#run-1 h2", "stopped")
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_a_page_without_its_server_says_so(browser, tmp_path):
     with server.serve(tmp_path / "app") as (address, _):
         browser.get(address)

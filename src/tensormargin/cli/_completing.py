@@ -16,7 +16,7 @@ class ModelPath(click.Path):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the model files in the folder of an incomplete path."""
-        models = [name for name in _names_beside(incomplete) if name.endswith(".skops")]
+        models = [name for name in names_beside(incomplete) if name.endswith(".skops")]
         return [CompletionItem(name) for name in models] or super().shell_complete(ctx, param, incomplete)
 
 
@@ -30,7 +30,7 @@ class DataPath(click.Path):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return data sets, or let the shell complete files: bash does not list both."""
         found = [name for name in self._data_sets if name.startswith(incomplete)]
-        if not found or not incomplete or _names_beside(incomplete):
+        if not found or not incomplete or names_beside(incomplete):
             return super().shell_complete(ctx, param, incomplete)
         return [CompletionItem(name) for name in found]
 
@@ -50,7 +50,7 @@ def complete_classes(ctx: click.Context, param: click.Parameter, incomplete: str
     return []
 
 
-def _names_beside(incomplete: str) -> list[str]:
+def names_beside(incomplete: str) -> list[str]:
     """Return the paths that begin as an incomplete one does."""
     folder, start = os.path.split(incomplete)
     with suppress(OSError):

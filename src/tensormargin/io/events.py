@@ -10,19 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ..data import BadFileError, FileRules, is_missing
-from ..runtime import Array, is_lazy, listed, quoted
+from ..runtime import Array, is_lazy, listed
 from .labels import LABELS
 from .options import TABLE, Window
 from .runs import cleaned
 from .samples import IN_TIME
-from .tables import is_list, read_table
+from .tables import finite_numbers, is_list, read_table
 
 _NAMES = ("trial_type", *LABELS, "event", "condition", "value")  # of the column of labels, the first one that is there
 
@@ -104,18 +103,8 @@ def read_events(path: Path, rules: FileRules) -> Events:
 
 
 def _seconds(path: Path, name: str, values: Sequence[str], missing: float | None = None) -> Array:
-    found = np.empty(len(values))
-    for row, text in enumerate(values):
-        try:
-            found[row] = missing if missing is not None and is_missing(text) else float(text)
-        except ValueError:
-            found[row] = np.nan
-        if not isfinite(found[row]):
-            raise BadFileError(
-                f"{path}: {name} must be a number of seconds; row {row + 1} has {quoted(text)!r}. Correct it, or "
-                "leave that event out"
-            )
-    return found
+    known = [str(missing) if missing is not None and is_missing(text) else text for text in values]
+    return finite_numbers(known, f"{path}: {name} must be a number of seconds", "Correct it, or leave that event out")
 
 
 def choose_events(events: Events, names: Sequence[str] | None, label: str | None) -> tuple[Events, list[str]]:

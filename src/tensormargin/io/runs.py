@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from math import isfinite, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..data import BadFileError, FileRules, is_missing
 from ..runtime import FloatArray, listed, quoted
 from ..transformers import Deconfound, Detrend
 from .options import Window
-from .tables import is_table, read_table
+from .tables import finite_numbers, is_table, read_table
 
 _RECORDED = re.compile(r"_(bold|eeg|meg|ieeg)\.(nii|nii\.gz|set|vhdr|edf|bdf|fif)$", re.IGNORECASE)
 _OF_IMAGES = "space|desc|res|den|cohort|hemi|echo|part"  # entities that images have, and tables of their runs do not
@@ -113,18 +113,9 @@ def _read(path: Path, window: Window, n_times: int, rules: FileRules) -> FloatAr
 def _numbers(path: Path, name: str, values: Sequence[str]) -> FloatArray:
     """Return a column; derivatives begin without a value (n/a), for which the mean of the others stands."""
     n_missing = next((row for row, value in enumerate(values) if not is_missing(value)), len(values))
-    found = np.empty(len(values))
-    for row, value in enumerate(values[n_missing:], start=n_missing):
-        try:
-            found[row] = float(value)
-        except ValueError:
-            found[row] = np.nan
-        if not isfinite(found[row]):
-            raise BadFileError(
-                f"{path}: the confound {quoted(name)!r} must be numbers; row {row + 1} has {quoted(value)!r}. Fill it "
-                "in, or leave the column out; n/a may stand in the first rows only"
-            )
     if n_missing == len(values):
         raise BadFileError(f"{path}: the confound {quoted(name)!r} has no values; leave it out of run_confounds")
-    found[:n_missing] = found[n_missing:].mean()
-    return found
+    rule = f"{path}: the confound {quoted(name)!r} must be numbers"
+    remedy = "Fill it in, or leave the column out; n/a may stand in the first rows only"
+    found = finite_numbers(values[n_missing:], rule, remedy, first_row=n_missing)
+    return np.concatenate([np.full(n_missing, found.mean()), found])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
+import numpy as np
+
 from ..data import DEFAULT_RULES, BadFileError, FileRules, check_regular
-from ..runtime import listed, shortened
+from ..runtime import FloatArray, listed, quoted, shortened
 
 _TABLES = (".csv", ".tsv")
 _BYTES_PER_BYTE = 30  # memory per byte of a table: values of one character are Python objects, too
@@ -91,3 +94,16 @@ def _separator(path: Path, lines: list[str]) -> str:
     if usual == "," and ";" in lines[0]:  # whose cells may hold more of them, in quotes
         return ";"
     return next((mark for mark, found in counts.items() if len(found) == 1 and found != {0}), usual)
+
+
+def finite_numbers(values: Sequence[str], rule: str, remedy: str, first_row: int = 0) -> FloatArray:
+    """Return the entries of a column as numbers; the message for one that is none states rule, row and remedy."""
+    found = np.empty(len(values))
+    for row, text in enumerate(values):
+        try:
+            found[row] = float(text)
+        except ValueError:
+            found[row] = np.nan
+        if not isfinite(found[row]):
+            raise BadFileError(f"{rule}; row {first_row + row + 1} has {quoted(text)!r}. {remedy}")
+    return found

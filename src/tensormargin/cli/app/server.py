@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 from ...runtime import replacing
+from .._completing import names_beside
 from .._data import DATA_SETS
 from .._outputs import beside
 from .forms import COMMANDS, arguments, command_line, default_of, fields_of
@@ -103,14 +104,9 @@ def index() -> str:
 @page.get("/files")
 def suggest() -> list[str]:
     """Return files and folders whose path begins with what has been typed."""
-    under = flask.request.args.get("under", "")
-    typed = Path(under).expanduser()
-    folder, start = (typed, "") if under.endswith((os.sep, "/")) else (typed.parent, typed.name)
-    try:
-        found = sorted(one for one in os.listdir(folder) if one.startswith(start) and not one.startswith("."))
-    except OSError:
-        return []
-    return [str(folder / one) + (os.sep if (folder / one).is_dir() else "") for one in found[:_MOST_NAMES]]
+    under = os.path.expanduser(flask.request.args.get("under", ""))
+    found = [name for name in names_beside(under) if not os.path.basename(name).startswith(".")]
+    return [name + (os.sep if os.path.isdir(name) else "") for name in found[:_MOST_NAMES]]
 
 
 @page.post("/files")
