@@ -131,6 +131,35 @@ def heeded_signals():
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def foreign_library(monkeypatch, tmp_path):
+    """A function that replaces the compiled library by one with a fault, until the end of the test."""
+    from tensormargin.fitting import native
+
+    def replace(fault: str) -> None:
+        library = tmp_path / "small.so"
+        if fault == "another library":
+            library = Path(find_spec("_ctypes").origin)
+        elif fault == "damaged":
+            library.write_bytes(b"no library")
+        else:
+            library.write_bytes(native._LIBRARY.read_bytes())
+            if fault == "another version":
+                monkeypatch.setattr(native, "ABI", native.ABI + 1)
+            else:
+                monkeypatch.setattr(native, "_FUNCTIONS", (*native._FUNCTIONS, "tensormargin_of_tomorrow"))
+        monkeypatch.setattr(native, "_LIBRARY", library)
+        forget()
+
+    def forget() -> None:
+        for cached in (native._library, native._function):
+            cached.cache_clear()
+
+    yield replace
+    monkeypatch.undo()
+    forget()
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     folder = os.environ.get("TENSORMARGIN_DATA")

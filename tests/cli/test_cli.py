@@ -562,7 +562,7 @@ def test_data_sets_are_listed_and_written(tmp_path):
 COMMANDS = ("compare", "fit", "predict", "inspect", "report", "export", "data", "data list", "data fetch")
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "reproduce", "results", "completion"])
+@pytest.mark.parametrize("command", [*COMMANDS, "reproduce", "results", "doctor", "completion"])
 def test_every_help_shows_an_example(command):
     out = succeeded(*command.split(), "--help")
     assert f"tensormargin {command}" in out.split("Usage:")[1].split("\n", 1)[1]

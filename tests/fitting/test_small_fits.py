@@ -14,7 +14,17 @@ from conftest import low_rank_classes
 from reference import box_qp
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Start, alternate, native
+from tensormargin.fitting import (
+    FORMATS,
+    SOLVERS,
+    MarginProblem,
+    MemorySamples,
+    Objective,
+    Start,
+    alternate,
+    native,
+    without_native,
+)
 from tensormargin.fitting import alternation as alternate_module
 from tensormargin.fitting.alternation import BlockRequest
 from tensormargin.fitting.blocks import block_problem
@@ -219,13 +229,25 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
     assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-3)
 
 
-@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)])
-def test_without_a_compiler_everything_works(name, rank, monkeypatch):
-    X, y = low_rank_classes(0, 40, (6, 7), 2.0)
-    expected = TensorMarginClassifier(name, rank).fit(X, y)
-    monkeypatch.setattr(native, "has_native", lambda _: False)
-    clf = TensorMarginClassifier(name, rank).fit(X, y)
-    assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-4)
+@pytest.mark.parametrize(
+    "more", [{}, {"fit_intercept": False, "multi_class": "ovr"}, {"mu1": 0.0, "mu2": 0.0}], ids=str
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
+def test_compiled_code_and_python_give_the_same_answers(name, rank, n_classes, more):
+    """Without a compiler everything works, in the same steps."""
+    X, y = low_rank_classes(0, 40, (6, 7), 1.0)
+    if n_classes == 3:
+        y = np.arange(len(X)) % 3
+        X = X + 0.8 * y[:, None, None]
+    weights = np.linspace(0.5, 2.0, len(X))
+    compiled_fit = TensorMarginClassifier(name, rank, **more).fit(X, y, sample_weight=weights)
+    with without_native():
+        python_fit = TensorMarginClassifier(name, rank, **more).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(python_fit.objective_, compiled_fit.objective_, rtol=1e-9)
+    expected = compiled_fit.decision_function(X)
+    np.testing.assert_allclose(python_fit.decision_function(X), expected, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_array_equal(python_fit.predict(X), compiled_fit.predict(X))
 
 
 @compiled
@@ -330,28 +352,16 @@ class TestLibrary:
         assert f"#define ABI {native.ABI} " in header
 
     @compiled
-    @pytest.mark.parametrize("fault", ["damaged", "without a function", "another version"])
-    def test_another_library_is_not_used(self, fault, monkeypatch, tmp_path):
-        library = tmp_path / "small.so"
-        if fault == "damaged":
-            library.write_bytes(b"no library")
-        else:
-            library.write_bytes(Path(native._LIBRARY).read_bytes())
-            if fault == "another version":
-                monkeypatch.setattr(native, "ABI", native.ABI + 1)
-            else:
-                monkeypatch.setattr(native, "_FUNCTIONS", (*native._FUNCTIONS, "tensormargin_of_tomorrow"))
-        monkeypatch.setattr(native, "_LIBRARY", library)
-        for cached in (native._library, native._function):
-            cached.cache_clear()
-        try:
-            with pytest.warns(RuntimeWarning, match="is not used") as caught:
-                assert not native.has_native("tensormargin_sweep")
-            with warnings.catch_warnings(action="error"):
-                assert not native.has_native("tensormargin_solve_small")
-                X, y = low_rank_classes(0, 20, (4, 5), 2.0)
-                assert TensorMarginClassifier("cp").fit(X, y).score(X, y) == 1.0
-            assert len(caught) == 1
-        finally:
-            for cached in (native._library, native._function):
-                cached.cache_clear()
+    @pytest.mark.parametrize("fault", ["damaged", "another library", "without a function", "another version"])
+    def test_another_library_is_not_used(self, fault, foreign_library):
+        foreign_library(fault)
+        with pytest.warns(RuntimeWarning, match="is not used") as caught:
+            assert not native.has_native("tensormargin_sweep")
+        with warnings.catch_warnings(action="error"):
+            assert not native.has_native("tensormargin_solve_small")
+            X, y = low_rank_classes(0, 20, (4, 5), 2.0)
+            assert TensorMarginClassifier("cp").fit(X, y).score(X, y) == 1.0
+        assert len(caught) == 1
+
+    def test_only_the_library_of_the_package_is_loaded(self):
+        assert native._LIBRARY.parent == Path(native.__file__).parent

@@ -15,6 +15,7 @@ from .app import app_command
 from .compare import compare_command
 from .completion import completion_command
 from .data import data_command
+from .doctor import doctor_command
 from .export import export_command
 from .fit import fit_command
 from .maps import maps_command
@@ -36,6 +37,7 @@ _COMMANDS = (
     data_command,
     reproduce_command,
     results_command,
+    doctor_command,
     completion_command,
 )
 

@@ -99,6 +99,12 @@ def check_ending(path: Path | None, what: str, *endings: str) -> None:
         )
 
 
+def can_write_in(folder: Path) -> bool:
+    """Return whether files can be written in a folder, which may have to be made."""
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+
+
 def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
     """Raise ValueError if an output would overwrite an input or another output, or cannot be written.
 
@@ -112,8 +118,7 @@ def check_outputs(inputs: Iterable[Path | None], outputs: Iterable[Path | None])
         if path.resolve() in taken:
             raise ValueError(f"{path} would overwrite {taken[path.resolve()]}; give another name")
         taken[path.resolve()] = "another output"
-        folder = next(parent for parent in path.resolve().parents if parent.exists())
-        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        if path.is_dir() or not can_write_in(path.resolve().parent):
             raise ValueError(f"{path} cannot be written; give a file in a folder that you may write to")
         if path.is_file() and not overwrite:
             from ..io import is_ours

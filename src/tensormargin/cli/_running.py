@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ._outputs import refusals
+from ._outputs import can_write_in, refusals
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -286,8 +286,7 @@ def unfinished(display: Display, fresh: bool) -> Checkpoint | None:
     from ..datasets import cache_folder
 
     folder = cache_folder() / "unfinished"
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if os.access(there, os.W_OK | os.X_OK):
+    if can_write_in(folder):
         display.checkpoint, display.kept = Checkpoint(folder, fresh), True
     return display.checkpoint
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -26,8 +29,9 @@ _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
     "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
-_FUNCTIONS = ("tensormargin_abi", *_ARGUMENTS)
+_FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _MOST_MODES = 16  # as in small_fit.c
+_switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
 ABI = 1
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
@@ -84,7 +88,26 @@ def _function(name: str) -> Any:
 
 def has_native(name: str) -> bool:
     """Return whether a function was compiled, for this platform."""
-    return _function(name) is not None
+    return not _switched_off.get() and _function(name) is not None
+
+
+@contextmanager
+def without_native() -> Iterator[None]:
+    """Let Python make all steps within the context, as where nothing was compiled."""
+    token = _switched_off.set(True)
+    try:
+        yield
+    finally:
+        _switched_off.reset(token)
+
+
+def native_compiler() -> str | None:
+    """Return the compiler that made the library; None if there is no library of this version."""
+    library = _library()
+    if library is None:
+        return None
+    library.tensormargin_compiler.restype = ctypes.c_char_p
+    return str(library.tensormargin_compiler().decode())
 
 
 def _plain(argument: Any) -> Any:

@@ -544,3 +544,10 @@ int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const d
 }
 
 int tensormargin_abi(void) { return ABI; }
+
+#ifdef __clang__
+#define COMPILER __VERSION__ /* begins with its name */
+#else
+#define COMPILER "GCC " __VERSION__
+#endif
+const char *tensormargin_compiler(void) { return COMPILER; }
