@@ -26,6 +26,7 @@ from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples,
 from tensormargin.fitting.alternation import _left_to_fall
 from tensormargin.fitting.blocks import SignedDesign, block_problem
 from tensormargin.fitting.formats.tucker import TuckerWeight
+from tensormargin.fitting.native import has_native
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of
 from tensormargin.selection.flat import FlatFeatures
@@ -397,6 +398,30 @@ class TestSearches:
             gone[:] = np.nan
             without = Views(a=a, b=gone, c=c)
             np.testing.assert_allclose(short.decision_function(without), long.decision_function(without), atol=close)
+
+    @pytest.mark.parametrize("intercept", [True, False])
+    @pytest.mark.parametrize("scale", [None, "equal", {"b": 0.0}, {"a": 3.0}])
+    @pytest.mark.parametrize(("scheme", "weight"), [("ovo", None), ("ovr", "balanced"), ("ovr", None)])
+    def test_problems_solved_together_give_the_fits_of_each(self, scheme, weight, scale, intercept, monkeypatch):
+        if not has_native("tensormargin_solve_flat"):
+            pytest.skip("needs compiled code")
+        rng = np.random.default_rng(1)
+        y = np.arange(40) % 4
+        X = rng.standard_normal((40, 6, 9)) + 3 + 0.2 * y[:, None, None]
+        if scale is not None:
+            X = Views(a=X, b=rng.standard_normal((40, 3, 4)), c=5 * rng.standard_normal((40, 60)) - 1)
+        settings = {"multi_class": scheme, "class_weight": weight, "fit_intercept": intercept, "tol": 1e-6}
+        settings |= {} if scale is None else {"view_scale": scale}
+        model, weights = TensorMarginClassifier("full", lam=3.0, mu1=2.0, **settings), rng.uniform(0.5, 2, 40)
+        together = clone(model).fit(X, y, weights)
+        monkeypatch.setattr(tuning, "MOST_INNER_PRODUCTS", 0)
+        alone = clone(model).fit(X, y, weights)
+        for name in ("coef_", "intercept_", "objective_", "mean_scores_", "view_scale_", "view_shares_"):
+            own, other = getattr(together, name, {}), getattr(alone, name, {})
+            pairs = [(own[view], other[view]) for view in other] if isinstance(other, dict) else [(own, other)]
+            for found, expected in pairs:
+                np.testing.assert_allclose(found, expected, atol=1e-5 * (1e-9 + np.abs(expected).max()), err_msg=name)
+        assert max(one["gap"].max() for one in together.history_) <= 1e-6
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     @pytest.mark.parametrize("intercept", [True, False])

@@ -36,6 +36,7 @@ from ..fitting import (
 )
 from ..runtime import Array, goes_to_cluster, tuning, worker_threads
 from .binary_fit import FirstPasses, FitSpec, best_fit, fit_binary
+from .flat_fits import flat_fits
 
 PLACES = ("auto", "host", "device")
 OfArray = tuple[SampleArray, FitSpec]
@@ -47,11 +48,13 @@ def fit_specs(
 ) -> list[Fit]:
     """Return the fits of binary problems that use subsets of the same samples, whose first passes may be kept."""
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
-    alone = [k for k in range(len(specs)) if k not in batched]
+    flat = {} if batched else flat_fits(array, specs)
+    alone = [k for k in range(len(specs)) if k not in batched and k not in flat]
     threads = available_threads()
     at_once = min(effective_n_jobs(at_most(n_jobs)), len(specs)) if array.in_memory else 1  # on a device all together
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
         fits = dict(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
+        fits.update(flat)
         if at_once > 1:
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .formats.full import FullWeight
     from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, predicted_codes
     from .multiclass import problem_classes
-    from .native import ABI, native_compiler, without_native
-    from .objective import MarginProblem, Objective
-    from .samples.base import Moments, NotFiniteError, Samples, in_range, shares_of_variance, working_dtype
+    from .native import ABI, native_compiler, solve_flat, without_native
+    from .objective import Certificate, MarginProblem, Objective
+    from .samples.base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
     from .samples.device import SharedSamples
     from .samples.lazy import ChunkedDesign, LazySamples
     from .samples.lazy_shared import LazyProblem, SharedLazySamples

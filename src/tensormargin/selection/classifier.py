@@ -58,7 +58,7 @@ from .race import MOST_AT_ONCE, Race
 from .runner import FitLoop, SearchRunner
 from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, select_candidate, tabulate
 from .splits import Split, check_training_parts, repeated_splits, splits_of_some_classes
-from .training import Training, affordable, refit
+from .training import PreparedSplit, SplitCache, Training, affordable, refit
 
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
@@ -294,15 +294,20 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         template = self._template(rng.randint(2**31 - 1))
         training, cheapest = self._affordable(training, len(splits), deadline)
         began = deadline.now()
-        shapes = [self._shape_behind(training, which) for which in range(len(training.preparations))]
-        tried = self._candidates(training, shapes)
-        default = default_of(tried, shapes)
         spread = np.random.RandomState(rng.randint(2**31 - 1))
         small = splits_of_some_classes(splits, training.y, spread) if self._races_on_some_classes(training) else []
+        coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL))
+        cache, shapes = SplitCache(), None
+        if small:  # prepared for the first fits anyway; all samples would take longer
+            shapes = _shapes_on_split(training, small[0], len(splits), coarse, cache)
+        if shapes is None:
+            small, shapes = [], [self._shape_behind(training, which) for which in range(len(training.preparations))]
+        tried = self._candidates(training, shapes)
+        default = default_of(tried, shapes)
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread, len(small))
-        coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL)) if race.drops else template
         first = default_of(tried, only=cheapest) if deadline.limited else default
-        loop = FitLoop(coarse, self._assess(template, tried, len(training.y)), deadline, first)
+        of_fits, assess = coarse if race.drops else template, self._assess(template, tried, len(training.y))
+        loop = FitLoop(of_fits, assess, deadline, first, cache)
         runner = SearchRunner(training, tried, [*splits, *small], loop, self.n_jobs)
         with sent_once(training.X):
             quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
@@ -321,7 +326,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _races_on_some_classes(self, training: Training) -> bool:
         """Whether candidates may be compared on fewer classes first: scores of one split need no other."""
-        return self.scoring in (None, "accuracy") and training.array.in_memory
+        return not self.exhaustive and self.scoring in (None, "accuracy") and training.array.in_memory
 
     def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
         """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""
@@ -638,6 +643,20 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _shapes_on_split(
+    training: Training, split: Split, number: int, template: TensorMarginClassifier, cache: SplitCache
+) -> list[Any] | None:
+    """Return the shape of the samples of a split after each preparation; None if one needs more samples than it has."""
+    shapes = []
+    for which in range(len(training.preparations)):
+        prepare = partial(PreparedSplit.of, training, split, which, template)
+        try:
+            shapes.append(cache.get((number, which), prepare).fitted.array.sample_shape)
+        except ValueError:
+            return None
+    return shapes
 
 
 def _may_be_mu(value: Any) -> bool:

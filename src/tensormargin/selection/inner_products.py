@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..estimators import FitSpec, TensorMarginClassifier, TrainingSet, keep_scheme, specify
+from ..estimators import (
+    ALONE,
+    FitSpec,
+    Products,
+    TensorMarginClassifier,
+    TrainingSet,
+    as_rows,
+    keep_scheme,
+    specify,
+    suits_products,
+)
 from ..fitting import (
     SOLVERS,
     FullWeight,
@@ -28,35 +38,9 @@ from ..fitting import (
     factor_to_unit,
     sample_array,
 )
-from ..runtime import Array, FloatArray, tuning
+from ..runtime import FloatArray, tuning
 
 _FULL = "full"
-_ALONE = ""  # the name of the only tensor per sample
-
-
-class _Products(NamedTuple):
-    """Inner products of the training samples with each other and with those of the test set."""
-
-    gram: FloatArray
-    cross: FloatArray
-
-    @classmethod
-    def of(cls, train: Array, test: Array, centred: bool) -> _Products:
-        """Return the inner products of samples, relative to the training mean if weights have an intercept."""
-        rows = train.reshape(len(train), -1).astype(np.float64)
-        others = test.reshape(len(test), -1).astype(np.float64)
-        if centred:
-            mean = rows.mean(axis=0)
-            rows -= mean
-            others -= mean
-        return cls(rows @ rows.T, others @ rows.T)
-
-    def centred(self, shares: FloatArray) -> _Products:
-        """Return the inner products relative to a weighted mean of the training samples."""
-        with_mean, of_mean = self.gram @ shares, shares @ self.gram @ shares
-        gram = self.gram - with_mean[:, None] - with_mean[None, :] + of_mean
-        cross = self.cross - (self.cross @ shares)[:, None] - with_mean[None, :] + of_mean
-        return _Products(gram, cross)
 
 
 class _Coordinates(NamedTuple):
@@ -93,7 +77,7 @@ class InnerProducts:
     def is_worthwhile(self, classifier: TensorMarginClassifier) -> bool:
         """Return whether the classifier has flat weights only, and there are fewer samples than entries."""
         array = self.training.array
-        if not self._suit or not len(self.test):
+        if not self._suits or not len(self.test):
             return False
         if not isinstance(array, ViewArray):
             return classifier.decomposition == _FULL
@@ -102,21 +86,25 @@ class InnerProducts:
         return all(form == _FULL or len(array.sample_shape[name]) == 1 for name, form in own.items())
 
     @cached_property
-    def _suit(self) -> bool:
-        """Whether the samples are in memory, none lacks a view, and they are fewer than their entries."""
-        array = self.training.array
-        size = sum(map(prod, array.sample_shapes))
-        small = len(array) <= tuning.MOST_INNER_PRODUCTS and 8 * len(array) * size <= tuning.FLAT_BASIS_BYTES
-        if not array.in_memory or not small or len(array) >= size:
-            return False
-        both: tuple[Any, ...] = (array, sample_array(self.test)) if isinstance(array, ViewArray) else ()
-        return not any(len(gone) for one in both for gone in one.missing.values())
+    def _suits(self) -> bool:
+        test = sample_array(self.test)
+        lacking = isinstance(test, ViewArray) and any(map(len, test.missing.values()))
+        return not lacking and suits_products(self.training.array)
 
     @cached_property
-    def _products(self) -> dict[str, _Products]:
+    def _products(self) -> Products:
         X = self.training.array.X
-        pairs = {name: (X[name], self.test[name]) for name in X} if self._views else {_ALONE: (X, self.test)}
-        return {name: _Products.of(*pair, self.centred) for name, pair in pairs.items()}
+        return Products.of(dict(X) if self._views else {ALONE: X}, self.centred)
+
+    @cached_property
+    def _cross(self) -> list[FloatArray]:
+        """Inner products of the test set (rows) with the training set (columns), for each view."""
+        train = self.training.array.X
+        pairs = [(train[name], self.test[name]) for name in train] if self._views else [(train, self.test)]
+        return [
+            (as_rows(test) - mean) @ (as_rows(own) - mean).T
+            for mean, (own, test) in zip(self._products.means, pairs, strict=True)
+        ]
 
     @property
     def _views(self) -> bool:
@@ -126,26 +114,35 @@ class InnerProducts:
         """Return the fitted classifier, without its weights, and its binary scores of the test set."""
         training = self.training
         spec = specify(classifier, training.array.sample_shape, training.labels, training.weights)
-        columns = list(self._columns(spec.fits))
+        columns = self._scores(spec.fits)
         n_parameters = sum(self._sizes(spec.fits[0])) + int(classifier.fit_intercept)
         keep_scheme(classifier, spec.classes, training.array, n_parameters)
-        return classifier, np.column_stack(columns)
+        return classifier, columns
 
     def _sizes(self, spec: FitSpec) -> Iterator[int]:
         array, used = self.training.array, spec.settings.view_scales
         shapes: Any = array.sample_shape
         return map(prod, array.sample_shapes if used is None else [shapes[name] for name in used])
 
-    def _columns(self, specs: list[FitSpec]) -> Iterator[FloatArray]:
-        solver = SOLVERS["dual_cd"]
-        for spec in specs:
-            own, settings = self._coordinates(spec), spec.settings
-            signed_mean = (spec.shares * spec.problem.signs) @ own.train
-            problem = spec.margin_problem(Moments(signed_mean, own.mean_square))
-            samples = MemorySamples(own.train)
-            start = coarse_start(samples, problem, FullWeight(signed_mean), solver, settings.tol, settings.max_iter)
-            fit = alternate(samples, problem, start, solver, settings.tol, settings.max_iter)
-            yield own.test @ fit.weight.to_dense() + fit.intercept
+    def _scores(self, specs: list[FitSpec]) -> FloatArray:
+        """Return the scores of the test set, one column per binary problem."""
+        solved = self._products.solve(specs)
+        if solved is None:
+            return np.column_stack([self._column(spec) for spec in specs])
+        scores = sum(cross @ solved.shares(view) for view, cross in enumerate(self._cross)) + solved.intercepts
+        for number, spec in enumerate(specs):
+            if solved.gap(number) > tuning.GAP_SHARE * spec.settings.tol:
+                scores[:, number] = self._column(spec)
+        return scores
+
+    def _column(self, spec: FitSpec) -> FloatArray:
+        own, settings, solver = self._coordinates(spec), spec.settings, SOLVERS["dual_cd"]
+        signed_mean = (spec.shares * spec.problem.signs) @ own.train
+        problem = spec.margin_problem(Moments(signed_mean, own.mean_square))
+        samples = MemorySamples(own.train)
+        start = coarse_start(samples, problem, FullWeight(signed_mean), solver, settings.tol, settings.max_iter)
+        fit = alternate(samples, problem, start, solver, settings.tol, settings.max_iter)
+        return own.test @ fit.weight.to_dense() + fit.intercept
 
     def _coordinates(self, spec: FitSpec) -> _Coordinates:
         """Return the coordinates of a binary problem, which do not depend on its signs."""
@@ -161,19 +158,25 @@ class InnerProducts:
 
     def _new_coordinates(self, spec: FitSpec) -> _Coordinates:
         rows, shares = spec.problem.rows, spec.shares
-        gram: Any = 0.0
-        cross: Any = 0.0
+        scales: Any = spec.settings.view_scales or {ALONE: 1.0}
+        total: Any = 0.0
+        with_test: Any = 0.0
         mean_square = 0.0
-        for name, scale in (spec.settings.view_scales or {_ALONE: 1.0}).items():
-            own = self._products[name]
+        for view, name in enumerate(self._products.names):
+            if name not in scales:
+                continue
+            gram, cross = self._products.grams[view], self._cross[view]
             if rows is not None:
-                own = _Products(own.gram[np.ix_(rows, rows)], own.cross[:, rows])
-            if self.centred:
-                own = own.centred(shares)
-            square = max(float(shares @ np.diag(own.gram)), 0.0)
+                gram, cross = gram[np.ix_(rows, rows)], cross[:, rows]
+            if self.centred:  # relative to the weighted mean of the problem
+                at_mean, of_mean = gram @ shares, shares @ gram @ shares
+                gram = gram - at_mean[:, None] - at_mean + of_mean
+                cross = cross - (cross @ shares)[:, None] - at_mean + of_mean
+            square = max(float(shares @ np.diag(gram)), 0.0)
+            scale = scales[name]
             factor = (factor_to_unit(square) if scale is None else scale) ** 2
-            gram, cross = gram + factor * own.gram, cross + factor * own.cross
+            total, with_test = total + factor * gram, with_test + factor * cross
             mean_square += factor * square
-        np.fill_diagonal(gram, np.maximum(np.diag(gram), 0.0))  # rounding may leave less
-        span = Span.of(gram)
-        return _Coordinates(span.coordinates, np.ascontiguousarray(span.project(cross)), mean_square)
+        np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))  # rounding may leave less
+        span = Span.of(total)
+        return _Coordinates(span.coordinates, np.ascontiguousarray(span.project(with_test)), mean_square)

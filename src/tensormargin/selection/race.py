@@ -31,6 +31,10 @@ the numbers of fits are limited to seven eighths of what they would be, at the s
 standard error of one point).
 """
 
+LAST_OF_MANY = (0.0, 0, 1.0)
+"""The rung after these if candidates were compared on some classes so far: the best `FEWEST` are fitted on all classes,
+which takes ten times as long."""
+
 MOST_AT_ONCE = 32
 """Candidates that have scores on all samples at the same time, about: those of the last rung, and as many as the first
 fits amount to."""
@@ -84,7 +88,7 @@ class Race:
         self._levels = list(levels)
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
-        self._rungs = [] if everyone else list(RUNGS)
+        self._rungs = [] if everyone else [*RUNGS, *([LAST_OF_MANY] if n_small else [])]
         self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
 
     @property

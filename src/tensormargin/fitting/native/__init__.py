@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -27,13 +27,14 @@ _LIBRARY = Path(__file__).parent / "small.so"
 _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
+    "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 2, _INTEGER, *[_ARRAY] * 10],
     "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _MOST_MODES = 16  # as in small_fit.c
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
-ABI = 1
+ABI = 2
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
@@ -168,6 +169,48 @@ def solve_small_block(
     if failed or not certificate.relative_gap <= gap_tol:
         return None
     return BlockSolution(vector, intercept, certificate, beta)
+
+
+class FlatAnswers(NamedTuple):
+    """Of several binary problems: coefficients of their samples, squared factors of the views, and what they amount to.
+
+    ``answers`` are the intercept, the primal and dual value of Eq. 7, and the scale of the certificate; the primal
+    value of a problem that could not be solved is infinite.
+    """
+
+    coefficients: FloatArray
+    factors: FloatArray
+    answers: FloatArray
+
+
+def solve_flat(
+    grams: FloatArray,
+    scales: FloatArray,
+    rows: Sequence[Array],
+    signs: FloatArray,
+    weights: FloatArray,
+    strengths: FloatArray,
+    kind: tuple[bool, bool],
+) -> FlatAnswers | None:
+    """Solve small binary problems over all weights on several views, given inner products of all samples in each.
+
+    ``signs`` and ``weights`` are those of the ``rows`` of all problems, one after the other. A view whose scale is NaN
+    is scaled to a mean squared norm of one; 0 leaves one out. ``kind`` says whether weights have an intercept, and
+    whether ``strengths`` (lambda, mu1, mu2) are relative to a mean squared norm of one. None if the code was not
+    compiled.
+    """
+    if not has_native("tensormargin_solve_flat"):
+        return None
+    ends = np.cumsum([len(own) for own in rows])
+    found = FlatAnswers(np.empty(ends[-1]), np.empty((len(rows), len(grams))), np.empty((len(rows), 4)))
+    solve = NativeCall(
+        "tensormargin_solve_flat",
+        grams.shape[1],
+        len(grams),
+        *(grams, scales, len(rows), ends, np.concatenate(rows), signs, weights, strengths),
+        *(np.array(kind, np.int64), limits(), *found),
+    )
+    return None if solve() else found
 
 
 class SmallSweep(NamedTuple):

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABI 1 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 2 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16
@@ -123,5 +123,10 @@ static inline double relative_gap(const Answer *answer) {
  */
 int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *beta, double *vector,
                              Answer *answer);
+
+int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int64_t *chosen, double *memory);
+
+void tensormargin_combine(const double *factored, const int64_t *chosen, int64_t n, int64_t rank, double *vector,
+                          double *coefficients);
 
 #endif

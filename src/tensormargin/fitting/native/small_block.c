@@ -335,15 +335,11 @@ static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, co
 
 /* ---- from the design to the whitened rows, and back ---- */
 
-/* Return F with FF' = YY' in out (n x rank), and the rows that form a lower triangle: pivoted Cholesky of the scaled Gram
- * matrix (tensormargin/blocks/sample_side.py). Returns the rank. */
-static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
-                           double *memory) {
-    double *gram = memory, *lengths = gram + n * n, *left = lengths + n, *factor = left + n, *rows = factor + n * n;
-    transpose(columns, width, n, rows);
-    inner_products(rows, width, n, gram);
+/* Return F with FF' = gram in out (n x rank), and the rows that form a lower triangle: pivoted Cholesky of the scaled
+ * Gram matrix (tensormargin/fitting/blocks.py). memory has n * (n + 2) numbers. Returns the rank. */
+int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int64_t *chosen, double *memory) {
+    double *lengths = memory, *left = lengths + n, *factor = left + n;
     for (int64_t a = 0; a < n; a++) {
-        for (int64_t b = 0; b < a; b++) gram[b * n + a] = gram[a * n + b];
         lengths[a] = gram[a * n + a] > 0.0 ? sqrt(gram[a * n + a]) : 1.0;
         left[a] = gram[a * n + a] / (lengths[a] * lengths[a]);
     }
@@ -372,6 +368,30 @@ static int64_t gram_factor(const double *columns, int64_t n, int64_t width, doub
     for (int64_t a = 0; a < n; a++)
         for (int64_t b = 0; b < rank; b++) out[a * rank + b] = factor[a * n + b] * lengths[a];
     return rank;
+}
+
+/* Write the combination of n samples that is a vector in the coordinates of their span, by the triangle of the chosen
+ * ones, transposed; the vector is overwritten. */
+void tensormargin_combine(const double *factored, const int64_t *chosen, int64_t n, int64_t rank, double *vector,
+                          double *coefficients) {
+    memset(coefficients, 0, n * sizeof(double));
+    for (int64_t a = rank - 1; a >= 0; a--) {
+        const double *row = factored + chosen[a] * rank;
+        vector[a] /= row[a];
+        add(vector, -vector[a], row, a);
+        coefficients[chosen[a]] = vector[a];
+    }
+}
+
+/* tensormargin_factor_gram for the inner products of the rows of Y, given by its columns. */
+static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
+                           double *memory) {
+    double *gram = memory, *rows = gram + n * n;
+    transpose(columns, width, n, rows);
+    inner_products(rows, width, n, gram);
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t b = 0; b < a; b++) gram[b * n + a] = gram[a * n + b];
+    return tensormargin_factor_gram(gram, n, out, chosen, rows);
 }
 
 /* Write L with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y into the lower triangle of factor; return whether Q is definite
@@ -467,7 +487,7 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     int64_t k = wide ? n : width, most = k + k / 2 + 8;
     int64_t scratch = larger(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
     scratch = larger(scratch, n + n * k);
-    if (wide) scratch = larger(scratch, 2 * n * n + 2 * n + n * width);
+    if (wide) scratch = larger(scratch, n * n + larger(n * width, n * n + 2 * n));
     int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;
     if (wide) size += n * k;
     double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
@@ -506,13 +526,7 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     if (mu1 > 0.0) undo_whitening(point, k, factor);
     if (wide) {
         memset(solution, 0, width * sizeof(double));
-        memset(spare.margins, 0, n * sizeof(double)); /* coefficients of the samples */
-        for (int64_t a = k - 1; a >= 0; a--) {        /* the triangle of the chosen rows, transposed */
-            const double *row = factored + chosen[a] * k;
-            point[a] /= row[a];
-            add(point, -point[a], row, a);
-            spare.margins[chosen[a]] = point[a];
-        }
+        tensormargin_combine(factored, chosen, n, k, point, spare.margins);
         for (int64_t j = 0; j < width; j++) solution[j] = dot(columns + j * n, spare.margins, n);
     } else {
         memcpy(solution, point, k * sizeof(double));
