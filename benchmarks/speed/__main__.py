@@ -27,10 +27,14 @@ from tensormargin.runtime import software_versions
 
 from .cases import CASES, LARGEST_EXCESS, LARGEST_EXPONENT, LARGEST_LOSS, PEERS
 from .picture import draw
+from .side_by_side import measure_digits
 from .startup import measure_startup
 from .tables import write_tables
 
 ROUNDS = 2
+IN_TURN = {"digits": measure_digits, "startup": measure_startup}
+"""Cases that are measured in one process or round by round, by functions."""
+NAMES = [*CASES, *IN_TURN]
 FIELDS = (
     "case", "method", "size", "seconds", "spread", "runs", "ratio", "bound", "reference", "read_ratio", "memory_ratio",
     "memory_bytes", "sample_bytes", "sweeps", "objective", "excess", "accuracy", "accuracy_loss", "versions",
@@ -41,16 +45,16 @@ def main() -> None:
     """Run the requested cases, then plot all rows of the CSV file and check their bounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--cases", nargs="+", metavar="CASE", default=[*CASES, "startup"])
+    parser.add_argument("--cases", nargs="+", metavar="CASE", default=NAMES)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     arguments = parser.parse_args()
-    unknown = set(arguments.cases) - {*CASES, "startup"}
+    unknown = set(arguments.cases) - set(NAMES)
     if unknown:
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join([*CASES, 'startup'])}")
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     arguments.out.mkdir(parents=True, exist_ok=True)
     table = arguments.out / "speed.csv"
     for case in arguments.cases:
-        rows = run_startup() if case == "startup" else run_case(case, arguments.runs)
+        rows = run_in_turn(case) if case in IN_TURN else run_case(case, arguments.runs)
         store(table, case, rows)
     rows = load(table)
     exponents = growth_exponents(rows)
@@ -129,14 +133,16 @@ def line(row: dict) -> str:
     )
 
 
-def run_startup() -> list[dict]:
-    """Return rows of import times, and of the first fit of a process compared with later ones."""
-    print("\nstartup: seconds, bound")
+def run_in_turn(name: str) -> list[dict]:
+    """Return rows of a case that is measured by a function."""
+    print(f"\n{name}: {IN_TURN[name].__doc__}")
     rows = []
-    for method, (seconds, ratio, bound) in measure_startup().items():
-        print(f"{method:>40} {seconds:8.3f}  ratio or difference {ratio:6.3f}  bound {bound:g}", flush=True)
+    for method, (seconds, ratio, bound) in IN_TURN[name]().items():
+        print(f"{method:>40} {seconds:8.4f} s  {ratio:6.3f}  bound {bound:g}", flush=True)
         row = dict.fromkeys(FIELDS, float("nan"))
-        rows.append({**row, "case": "startup", "method": method, "seconds": seconds, "ratio": ratio, "bound": bound})
+        versions = json.dumps(software_versions())
+        measured = {"seconds": seconds, "ratio": ratio, "bound": bound, "versions": versions}
+        rows.append({**row, "case": name, "method": method, **measured})
     return rows
 
 
@@ -145,8 +151,7 @@ def store(table: Path, case: str, rows: list[dict]) -> None:
     if not rows:
         return
     kept = [row for row in load(table) if row["case"] != case] if table.exists() else []
-    order = [*CASES, "startup"]
-    everything = sorted([*kept, *rows], key=lambda row: order.index(row["case"]))
+    everything = sorted([*kept, *rows], key=lambda row: NAMES.index(row["case"]))
     partial = table.with_suffix(".part")
     with partial.open("w", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
@@ -159,7 +164,7 @@ def load(table: Path) -> list[dict]:
     """Return the rows of the CSV file, without cases that no longer exist."""
     with table.open(newline="") as file:
         rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    return [row for row in rows if row["case"] in {*CASES, "startup"}]
+    return [row for row in rows if row["case"] in NAMES]
 
 
 def broken_bounds(rows: list[dict]) -> list[str]:

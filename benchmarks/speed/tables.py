@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .cases import CASES
+
 _HEAD = "| method | seconds | ratio | bound | reads | memory | sweeps | excess | accuracy | loss |"
 _NOTES = """\
 Made by `python -m benchmarks.speed` from `speed.csv`, which also holds the versions.
@@ -26,7 +28,7 @@ def write_tables(rows: list[dict], exponents: dict[tuple[str, str], float], fold
     parts = ["# Speed and memory", _NOTES]
     for case in dict.fromkeys(row["case"] for row in rows):
         members = [row for row in rows if row["case"] == case]
-        parts.append(f"## {case}\n\n" + (_startup(members) if case == "startup" else _table(members)))
+        parts.append(f"## {case}\n\n" + (_table(members) if case in CASES else _in_turn(members)))
     lines = [f"| {family} | {method} | {exponent:.2f} |" for (family, method), exponent in exponents.items()]
     if lines:
         head = "## growth\n\nTime grows like size to this power (three largest sizes).\n\n| in | method | exponent |"
@@ -56,9 +58,9 @@ def _line(row: dict) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _startup(rows: list[dict]) -> str:
+def _in_turn(rows: list[dict]) -> str:
     head = ["| what | seconds | ratio or difference | bound |", "|---|---|---|---|"]
-    lines = [f"| {r['method']} | {r['seconds']:.3f} | {r['ratio']:.2f} | {_cell(r['bound'], '{:g}')} |" for r in rows]
+    lines = [f"| {r['method']} | {r['seconds']:.3g} | {r['ratio']:.2f} | {_cell(r['bound'], '{:g}')} |" for r in rows]
     return "\n".join([*head, *lines])
 
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import low_rank_classes
 
 from tensormargin import SampleSet, TensorMarginClassifier, activation_pattern, margin_report
-from tensormargin.data import checked_labels
+from tensormargin.data import checked_labels, checked_training
 from tensormargin.data.validation import checked_groups
 from tensormargin.io import predictions_of, write_predictions
 
@@ -59,6 +59,51 @@ def test_text_stays_text_and_numbers_stay_numbers_in_their_order(given, dtype_ki
 def test_arrays_of_other_libraries_come_to_the_processor(put):
     assert checked_labels(put(X), put(np.array(NUMBERS))).tolist() == NUMBERS
     assert checked_groups(X, put(np.array(NUMBERS))).tolist() == NUMBERS
+
+
+class TestArraysThatNeedNoCheck:
+    """Plain arrays of numbers skip scikit-learn's checks, which would return them unchanged."""
+
+    def checked(self, estimator, X, y):
+        found = checked_training(estimator, X, y)
+        return found, {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize(
+        "labels", [np.array(NUMBERS), np.array([True, False, True, False]), np.arange(4, dtype="u1")]
+    )
+    @pytest.mark.parametrize("shape", [(4, 2), (4, 2, 3), (4, 1, 1, 2)])
+    def test_they_are_the_same_with_these_checks(self, dtype, labels, shape, monkeypatch):
+        samples = np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+        (array, y), attributes = self.checked(TensorMarginClassifier(), samples, labels)
+        monkeypatch.setattr("tensormargin.data.validation._are_valid", lambda *_: False)
+        (expected, expected_y), expected_attributes = self.checked(TensorMarginClassifier(), samples, labels)
+        assert array is samples
+        assert y is labels
+        assert attributes == expected_attributes
+        np.testing.assert_array_equal(array, expected)
+        np.testing.assert_array_equal(y, expected_y)
+
+    def test_names_of_an_earlier_fit_are_forgotten(self):
+        estimator = TensorMarginClassifier()
+        self.checked(estimator, pd.DataFrame(np.zeros((4, 2)), columns=["a", "b"]), np.array(NUMBERS))
+        _, attributes = self.checked(estimator, np.zeros((4, 3)), np.array(NUMBERS))
+        assert attributes == {"n_features_in_": 3}
+
+    @pytest.mark.parametrize(
+        ("samples", "labels", "message"),
+        [
+            (np.full((4, 2), np.nan), np.arange(4), "NaN"),
+            (np.zeros((4, 2)), np.arange(3), "inconsistent numbers of samples"),
+            (np.zeros((0, 2)), np.arange(0), "0 sample"),
+            (np.zeros((4, 0)), np.arange(4), "0 feature"),
+            (np.zeros(4), np.arange(4), "1D array"),
+            (np.zeros((4, 2)), np.zeros((4, 2), int), "1d array"),
+        ],
+    )
+    def test_others_are_refused_as_before(self, samples, labels, message):
+        with pytest.raises(ValueError, match=message):
+            self.checked(TensorMarginClassifier(), samples, labels)
 
 
 def test_truth_values_and_whole_floats_are_labels():

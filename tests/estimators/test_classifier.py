@@ -525,3 +525,12 @@ def test_two_samples_are_enough(name):
     X = np.random.RandomState(0).standard_normal((2, 4, 5))
     clf = TensorMarginClassifier(name).fit(X, ["a", "b"])
     np.testing.assert_array_equal(clf.predict(X), ["a", "b"])
+
+
+def test_parameters_are_checked_by_type_and_value_at_every_fit():
+    X, y = low_rank_classes(0, 20, (3, 4), 2.0)
+    classifier = TensorMarginClassifier("cp", 1).fit(X, y)
+    for wrong in ({"max_iter": 100.0}, {"lam": -1.0}, {"rank": "1"}):  # 100.0 equals the valid default, 100
+        with pytest.raises(ValueError, match=f"'{next(iter(wrong))}' parameter"):
+            TensorMarginClassifier("cp", 1).set_params(**wrong).fit(X, y)
+    assert classifier.set_params(class_weight={-1: 1.0, 1: 2.0}, rank=1).fit(X, y).n_iter_

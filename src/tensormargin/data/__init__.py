@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts
     from .validation import NEEDS, NOT_FINITE, NO_METADATA, Metadata, all_finite, check_needs, checked_confounds
     from .validation import checked_labels, checked_samples, checked_training, chunked_along_samples, compare_axes
-    from .validation import named_as_fitted, names_of, reject_not_finite, same_library, samples_as_fitted
+    from .validation import (
+        has_plain_labels,
+        named_as_fitted,
+        names_of,
+        reject_not_finite,
+        same_library,
+        samples_as_fitted,
+    )
     from .validation import samples_of_any_length, text_or_numbers, with_known_categories, without_padding
     from .views import COVARIATES, Shapes, Views, converted, errors_name_view, is_views, missing_samples
     from .views import reject_partly_finite, reject_without_views, shape_of, views_or_array, views_or_samples

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..fitting import (
+    NOT_DRAWN_FROM,
     SOLVERS,
     BinaryProblem,
     Fit,
@@ -38,7 +39,6 @@ from ..runtime import Array, tuning
 # pair has the smallest worst-case loss (docs/method.md has the table).
 SCALE_LAM = 300.0
 SCALE_MU = 100.0
-_NOT_DRAWN_FROM = np.random.RandomState(0)  # to make another one takes as long as a step of a small fit
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class FitSpec:
     def first_weights(self, moments: Moments) -> list[Weight]:
         """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
         settings = self.settings
-        rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else _NOT_DRAWN_FROM
+        rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else NOT_DRAWN_FROM
         weights = []
         for attempt in range(settings.n_init):
             if attempt == 0 and self.last is not None:

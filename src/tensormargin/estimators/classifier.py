@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral, Real
 from types import MethodType
 from typing import Any, ClassVar, Self
@@ -12,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import content_ranks, map_picture, same_library, samples_as_fitted
@@ -285,7 +286,11 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
 
     def _validate_params(self) -> None:
         _reject_old_spelling(self.lam)  # before scikit-learn's own message, which could not say what to write
-        super()._validate_params()
+        own: Any = type(self)
+        try:
+            _validated(own, *(getattr(self, name) for name in self._parameter_constraints))
+        except TypeError:  # a parameter that cannot be hashed, or is not valid
+            super()._validate_params()
 
     def decision_function(self, X: Any) -> Any:
         """Return one score per sample (two classes), or one per sample and class.
@@ -362,6 +367,13 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.array_api_support = True
         return tags
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _validated(classifier: Any, *values: Any) -> None:
+    """Let scikit-learn check the parameters, once: it takes as long as a step of a small fit."""
+    constraints = classifier._parameter_constraints
+    validate_parameter_constraints(constraints, dict(zip(constraints, values, strict=True)), classifier.__name__)
 
 
 def _reject_old_spelling(lam: Any) -> None:

@@ -50,7 +50,7 @@ def fit_specs(
     batched = _batched(array, specs, solver) if array.fits_in_batches else []
     flat = {} if batched else flat_fits(array, specs)
     alone = [k for k in range(len(specs)) if k not in batched and k not in flat]
-    threads = available_threads()
+    threads = 1 if array.in_memory and array.is_small else available_threads()  # asking takes as long as a step
     at_once = min(effective_n_jobs(at_most(n_jobs)), len(specs)) if array.in_memory else 1  # on a device all together
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
         fits = dict(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
@@ -235,8 +235,14 @@ def _threadpools() -> ThreadpoolController:
 
 def available_threads() -> int:
     """Return the number of threads that BLAS may use, which reflects the user's settings and joblib's."""
-    of_blas = [library.num_threads for library in _threadpools().lib_controllers if library.user_api == "blas"]
-    return min(max(of_blas, default=cpu_count()), cpu_count())
+    of_blas = _blas_threads()
+    return of_blas if of_blas == 1 else min(of_blas or cpu_count(), cpu_count())
+
+
+def _blas_threads() -> int:
+    """Return the number of threads that BLAS uses; 0 if there is none that can be asked."""
+    libraries = _threadpools().lib_controllers
+    return max((library.num_threads for library in libraries if library.user_api == "blas"), default=0)
 
 
 class _OneBlasThread:
@@ -250,14 +256,15 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             self._users += 1
-            if self._users == 1:
+            if self._users == 1 and _blas_threads() > 1:
                 self._limits = _threadpools().limit(limits=1, user_api="blas")
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
-            if self._users == 0:
+            if self._users == 0 and self._limits is not None:
                 self._limits.restore_original_limits()
+                self._limits = None
 
 
 one_blas_thread = _OneBlasThread()

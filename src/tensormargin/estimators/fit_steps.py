@@ -16,7 +16,7 @@ from sklearn.utils import _safe_indexing, check_random_state, compute_class_weig
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from ..data import checked_training
+from ..data import checked_training, has_plain_labels
 from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
@@ -51,11 +51,19 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any, for_many: 
     array = sample_array(loaded_if_small(X, finite=True))
     if any(0 in shape for shape in array.sample_shapes):
         raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
-    check_classification_targets(labels)
+    if not has_plain_labels(labels):
+        check_classification_targets(labels)
+    weights = _sample_weights(sample_weight, labels)
+    return TrainingSet(array, labels, weights, FirstPasses() if for_many and array.in_memory else None)
+
+
+def _sample_weights(sample_weight: Any, labels: Array) -> Array:
+    """Return the checked weights, relative to the largest: only ratios matter, and sums of huge ones would overflow."""
+    if sample_weight is None:
+        return np.ones(len(labels))
     sample_weight = to_host(sample_weight) if is_foreign(sample_weight) or is_lazy(sample_weight) else sample_weight
     weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
-    weights = weights / (weights.max() or 1.0)  # only ratios matter; huge weights would overflow the sum
-    return TrainingSet(array, labels, weights, FirstPasses() if for_many and array.in_memory else None)
+    return weights / (weights.max() or 1.0)
 
 
 def fit_training_set(

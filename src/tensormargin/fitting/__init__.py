@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .calibration import CERTAIN, calibrate, class_probabilities, logarithms
     from .designs import Matrix
     from .formats import FORMATS, Format, ViewsFormat, ViewsWeight, Weight
-    from .formats.base import Rank, leading_vectors, numpy_backend, plain_rank
+    from .formats.base import NOT_DRAWN_FROM, Rank, leading_vectors, numpy_backend, plain_rank
     from .formats.cp import CPWeight
     from .formats.full import FullWeight
     from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, predicted_codes

@@ -18,6 +18,9 @@ from ..contractions import Contraction, Direction
 
 Rank = int | tuple[int, ...] | None
 
+NOT_DRAWN_FROM = np.random.RandomState(0)
+"""For a start that draws no numbers: to make another generator takes as long as a step of a small fit."""
+
 _SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
 _TILT = 0.1  # 0.1 to 2 do equally well
 
@@ -177,7 +180,10 @@ class Weight(ABC):
 
     def at_coordinates(self, vector: Array) -> Weight:
         """Return a weight of the same rank with, or close to, the given `coordinates`."""
-        return self.from_dense(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
+        return self.from_dense(vector.reshape(self.shape), self.rank, self._generator())
+
+    def _generator(self) -> np.random.RandomState:
+        return np.random.RandomState(0) if self.draws(self.rank, self.shape) else NOT_DRAWN_FROM
 
     @property
     @abstractmethod
@@ -193,7 +199,7 @@ class Weight(ABC):
         whole = Contraction("tail", (), prod(self.shape), np.ones((1, 1, 1)))
 
         def truncated(vector: Array) -> Weight:
-            return self.start_from(vector.reshape(self.shape), self.rank, np.random.RandomState(0))
+            return self.start_from(vector.reshape(self.shape), self.rank, self._generator())
 
         return Block(self.to_dense().ravel(), whole, truncated)
 

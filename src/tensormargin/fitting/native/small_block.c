@@ -32,7 +32,7 @@ typedef struct { /* a dual point with what follows from it */
 } Point;
 
 /* Write u = A'beta and the margins A u, and certify the point. */
-static void certify(const Problem *p, Point *at) {
+FAST static void certify(const Problem *p, Point *at) {
     double total = 0.0, mean = 0.0, hinge = 0.0;
     memset(at->u, 0, p->k * sizeof(double));
     for (int64_t i = 0; i < p->n; i++) {
@@ -70,39 +70,52 @@ static void shuffle(int64_t *order, int64_t size, uint64_t *seed) {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        int64_t other = (int64_t)(state % (uint64_t)(last + 1)), kept = order[last];
+        int64_t other = (int64_t)((state >> 32) * (uint64_t)(last + 1) >> 32), kept = order[last];
         order[last] = order[other], order[other] = kept;
     }
     *seed = state;
 }
 
-static void descend(const Problem *p, const double *squares, double *beta, double *u, int64_t *order, uint64_t *seed,
-                    double target, int64_t epochs) {
-    int64_t active = p->n;
-    double low_bar = -INFINITY, high_bar = INFINITY;
-    for (int64_t i = 0; i < p->n; i++) order[i] = i;
+/* Whether a coordinate is at a bound, and pushed against it harder than any other is pulled away. */
+static inline int is_settled(const Problem *p, const double *beta, int64_t i, double gradient, const double *bars) {
+    return (beta[i] <= p->lower[i] && gradient > bars[1]) || (beta[i] >= p->upper[i] && gradient < bars[0]);
+}
+
+/* Descend from a point whose margins are known, until the gap over the coordinates that are not settled is small. */
+FAST static void descend(const Problem *p, const double *squares, Point *at, int64_t *order, uint64_t *seed,
+                         double target, int64_t epochs) {
+    double *beta = at->beta, *u = at->u, lowest = 0.0, highest = 0.0;
+    int64_t active = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        double gradient = at->margins[i] - 1.0;
+        if ((gradient < 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i]) > 0.0)
+            lowest = lesser(lowest, gradient), highest = greater(highest, gradient);
+    }
+    double bars[2] = {lowest < 0.0 ? lowest : -INFINITY, highest > 0.0 ? highest : INFINITY};
+    for (int64_t i = 0; i < p->n; i++)
+        if (!is_settled(p, beta, i, at->margins[i] - 1.0, bars)) order[active++] = i;
     for (int64_t epoch = 0; epoch < epochs; epoch++) {
-        double gap = 0.0, lowest = 0.0, highest = 0.0;
+        double gap = 0.0;
+        lowest = highest = 0.0;
         shuffle(order, active, seed);
         for (int64_t place = 0; place < active;) {
             int64_t i = order[place];
             const double *row = p->rows + i * p->k;
             double gradient = dot(row, u, p->k) - 1.0, old = beta[i];
-            if ((old <= p->lower[i] && gradient > high_bar) || (old >= p->upper[i] && gradient < low_bar)) {
-                active--; /* set aside: at a bound, and pushed against it harder than any other is pulled away */
-                order[place] = order[active], order[active] = i;
+            if (is_settled(p, beta, i, gradient, bars)) {
+                order[place] = order[--active];
                 continue;
             }
             place++;
             double distance = gradient < 0.0 ? p->upper[i] - old : old - p->lower[i];
             gap += distance * fabs(gradient);
             if (distance > 0.0) {
-                lowest = fmin(lowest, gradient);
-                highest = fmax(highest, gradient);
+                lowest = lesser(lowest, gradient);
+                highest = greater(highest, gradient);
             }
             double moved;
             if (squares[i] > 0.0)
-                moved = fmin(fmax(old - gradient / squares[i], p->lower[i]), p->upper[i]);
+                moved = lesser(greater(old - gradient / squares[i], p->lower[i]), p->upper[i]);
             else
                 moved = gradient < 0.0 ? p->upper[i] : p->lower[i];
             if (moved != old) {
@@ -111,15 +124,15 @@ static void descend(const Problem *p, const double *squares, double *beta, doubl
             }
         }
         if (gap <= target) return;
-        low_bar = lowest < 0.0 ? lowest : -INFINITY;
-        high_bar = highest > 0.0 ? highest : INFINITY;
+        bars[0] = lowest < 0.0 ? lowest : -INFINITY;
+        bars[1] = highest > 0.0 ? highest : INFINITY;
     }
 }
 
 /* ---- small systems ---- */
 
 /* Replace the lower triangle of a symmetric matrix by its Cholesky factor; return whether it is definite. */
-static int factorise(double *matrix, int64_t size) {
+FAST static int factorise(double *matrix, int64_t size) {
     for (int64_t a = 0; a < size; a++) {
         double *row = matrix + a * size;
         for (int64_t b = 0; b < a; b++)
@@ -131,7 +144,7 @@ static int factorise(double *matrix, int64_t size) {
     return 1;
 }
 
-static void solve_factored(const double *factor, int64_t size, const double *right, double *out) {
+FAST static void solve_factored(const double *factor, int64_t size, const double *right, double *out) {
     for (int64_t a = 0; a < size; a++) out[a] = (right[a] - dot(factor + a * size, out, a)) / factor[a * size + a];
     for (int64_t a = size - 1; a >= 0; a--) {
         out[a] /= factor[a * size + a];
@@ -141,76 +154,113 @@ static void solve_factored(const double *factor, int64_t size, const double *rig
 
 /* ---- the exact solve on the free coordinates ---- */
 
+/* Write the Gram matrix of the first rows without those that are not kept; kept[a] is the old place of row a. */
+static void keep_in_gram(double *gram, int64_t size, const int64_t *kept, int64_t count) {
+    for (int64_t a = 0; a < count; a++)
+        for (int64_t b = 0; b <= a; b++) gram[a * count + b] = gram[kept[a] * size + kept[b]];
+}
+
+/* Return x'Gx for the lower triangle of G. */
+static double quadratic(const double *gram, int64_t size, const double *x) {
+    double sum = 0.0;
+    for (int64_t a = 0; a < size; a++)
+        sum += x[a] * (2.0 * dot(gram + a * size, x, a) + gram[a * size + a] * x[a]);
+    return sum;
+}
+
+/* Cut a step from beta at the bounds: each coordinate by itself, or all by one share, whichever raises the dual more.
+ *
+ * right is the gradient of the dual, G step. Writes the cut step to cut; returns whether anything was cut.
+ */
+static int cut_at_bounds(const Problem *p, const double *beta, const int64_t *free_, int64_t size, const double *gram,
+                         const double *right, const double *step, double *cut) {
+    double share = 1.0;
+    for (int64_t a = 0; a < size; a++) {
+        int64_t i = free_[a];
+        double room = step[a] > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
+        cut[a] = step[a];
+        if (fabs(step[a]) * share > room) share = room / fabs(step[a]);
+        if (fabs(step[a]) > room) cut[a] = step[a] > 0.0 ? room : -room;
+    }
+    if (share >= 1.0) return 0;
+    double together = share * (1.0 - 0.5 * share) * dot(right, step, size);
+    if (!(dot(right, cut, size) - 0.5 * quadratic(gram, size, cut) > together))
+        for (int64_t a = 0; a < size; a++) cut[a] = share * step[a];
+    return 1;
+}
+
 /* Minimise over the free coordinates with the others fixed, fixing those that reach a bound.
  *
  * At the optimum every free sample has margin 1: A_F A_F' step = 1 - m_F. A tiny ridge makes equal rows share the step.
  */
-static void minimise_on_face(const Problem *p, double *beta, double *u, int64_t *free_, int64_t size, double work,
-                             double *memory) {
-    double *gram = memory, *right = gram + size * size, *step = right + size, *more = step + size, *image = more + size;
-    double *faces = image + p->k;
+FAST static void minimise_on_face(const Problem *p, double *beta, double *u, int64_t *free_, int64_t size, double work,
+                                  double *memory) {
+    double *gram = memory, *factor = gram + size * size, *right = factor + size * size, *step = right + size;
+    double *cut = step + size, *more = cut + size, *image = more + size, *faces = image + p->k;
+    int64_t *kept = (int64_t *)(faces + size * p->k);
+    for (int64_t a = 0; a < size; a++) memcpy(faces + a * p->k, p->rows + free_[a] * p->k, p->k * sizeof(double));
+    inner_products(faces, p->k, size, gram);
+    work -= (double)size * size * p->k;
     while (size > 0 && work > 0.0) {
-        work -= (double)size * size * (size + p->k);
-        double trace = 0.0, share = 1.0;
-        for (int64_t a = 0; a < size; a++) {
-            memcpy(faces + a * p->k, p->rows + free_[a] * p->k, p->k * sizeof(double));
-            right[a] = 1.0 - dot(faces + a * p->k, u, p->k);
-        }
-        inner_products(faces, p->k, size, gram);
+        work -= (double)size * size * size;
+        double trace = 0.0;
+        for (int64_t a = 0; a < size; a++) right[a] = 1.0 - dot(p->rows + free_[a] * p->k, u, p->k);
+        memcpy(factor, gram, size * size * sizeof(double));
         for (int64_t a = 0; a < size; a++) trace += gram[a * size + a];
-        for (int64_t a = 0; a < size; a++) gram[a * size + a] += 1e-13 * trace + TINY;
-        if (!factorise(gram, size)) return;
-        solve_factored(gram, size, right, step);
+        for (int64_t a = 0; a < size; a++) factor[a * size + a] += 1e-13 * trace + TINY;
+        if (!factorise(factor, size)) return;
+        solve_factored(factor, size, right, step);
         memset(image, 0, p->k * sizeof(double)); /* correct the solution once */
         for (int64_t a = 0; a < size; a++) add(image, step[a], p->rows + free_[a] * p->k, p->k);
-        for (int64_t a = 0; a < size; a++) right[a] -= dot(p->rows + free_[a] * p->k, image, p->k);
-        solve_factored(gram, size, right, more);
-        for (int64_t a = 0; a < size; a++) {
-            int64_t i = free_[a];
-            step[a] += more[a];
-            double room = step[a] > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
-            if (fabs(step[a]) * share > room) share = room / fabs(step[a]);
-        }
-        int64_t kept = 0;
+        for (int64_t a = 0; a < size; a++) cut[a] = right[a] - dot(p->rows + free_[a] * p->k, image, p->k);
+        solve_factored(factor, size, cut, more);
+        for (int64_t a = 0; a < size; a++) step[a] += more[a];
+        int is_cut = cut_at_bounds(p, beta, free_, size, gram, right, step, cut);
+        int64_t count = 0;
         for (int64_t a = 0; a < size; a++) {
             int64_t i = free_[a];
             double old = beta[i], room = step[a] > 0.0 ? p->upper[i] - old : old - p->lower[i];
-            if (share < 1.0 && fabs(step[a]) * share >= room * (1.0 - 1e-12)) {
+            if (is_cut && fabs(cut[a]) >= room * (1.0 - 1e-12)) {
                 beta[i] = step[a] > 0.0 ? p->upper[i] : p->lower[i];
             } else {
-                beta[i] = fmin(fmax(old + share * step[a], p->lower[i]), p->upper[i]);
-                free_[kept++] = i;
+                beta[i] = lesser(greater(old + cut[a], p->lower[i]), p->upper[i]);
+                kept[count++] = a;
             }
             add(u, beta[i] - old, p->rows + i * p->k, p->k);
         }
-        if (share >= 1.0 || kept == size) return;
-        size = kept;
+        if (!is_cut || count == size) return;
+        keep_in_gram(gram, size, kept, count);
+        for (int64_t a = 0; a < count; a++) free_[a] = free_[kept[a]];
+        size = count;
     }
 }
 
-/* Solve exactly on the free coordinates if that lowers the gap.
+/* Certify a point, after the exact solve on its free coordinates if that lowers the gap.
  *
  * At the optimum there are about as many free coordinates as columns; if there are far more, the point is not near it.
  */
-static void finish(const Problem *p, Point *at, Point *spare, int64_t *free_, double work, double *memory) {
+static void finish(const Problem *p, Point *at, Point *spare, int64_t *free_, const Limits *limits, double *memory) {
     int64_t size = 0, most = p->k + p->k / 2 + 8;
-    for (int64_t i = 0; i < p->n; i++) {
-        if (p->lower[i] < at->beta[i] && at->beta[i] < p->upper[i]) {
-            if (size == most) return;
-            free_[size++] = i;
+    for (int64_t i = 0; i < p->n && size <= most; i++)
+        if (p->lower[i] < at->beta[i] && at->beta[i] < p->upper[i]) free_[size++] = i;
+    if (size > 0 && size <= most) {
+        memcpy(spare->beta, at->beta, p->n * sizeof(double));
+        memcpy(spare->u, at->u, p->k * sizeof(double));
+        minimise_on_face(p, spare->beta, spare->u, free_, size, limits->work, memory);
+        certify(p, spare);
+        if (spare->gap <= limits->goal) {
+            copy_point(p, at, spare);
+            return;
         }
     }
-    if (size == 0) return;
-    copy_point(p, spare, at);
-    minimise_on_face(p, spare->beta, spare->u, free_, size, work, memory);
-    certify(p, spare);
-    if (spare->gap < at->gap) copy_point(p, at, spare);
+    certify(p, at);
+    if (size > 0 && size <= most && spare->gap < at->gap) copy_point(p, at, spare);
 }
 
 /* Return how far a coordinate at a bound is from its optimality condition; zero for a free one. */
 static double violation(const Problem *p, const double *beta, const double *margins, int64_t i) {
-    if (beta[i] <= p->lower[i]) return fmax(1.0 - margins[i], 0.0);
-    if (beta[i] >= p->upper[i]) return fmax(margins[i] - 1.0, 0.0);
+    if (beta[i] <= p->lower[i]) return greater(1.0 - margins[i], 0.0);
+    if (beta[i] >= p->upper[i]) return greater(margins[i] - 1.0, 0.0);
     return 0.0;
 }
 
@@ -225,7 +275,7 @@ static void pivot(const Problem *p, Point *at, Point *spare, const Limits *limit
     for (int64_t count = 0; count < PIVOTS_PER_COLUMN * p->k + 20; count++) {
         double worst = 0.0;
         int64_t size = 0;
-        for (int64_t i = 0; i < p->n; i++) worst = fmax(worst, violation(p, spare->beta, spare->margins, i));
+        for (int64_t i = 0; i < p->n; i++) worst = greater(worst, violation(p, spare->beta, spare->margins, i));
         for (int64_t i = 0; i < p->n; i++) {
             int is_free = p->lower[i] < spare->beta[i] && spare->beta[i] < p->upper[i];
             if (!is_free && !(worst > 0.0 && violation(p, spare->beta, spare->margins, i) >= FREED_TOGETHER * worst))
@@ -244,7 +294,7 @@ static void pivot(const Problem *p, Point *at, Point *spare, const Limits *limit
 /* ---- Newton's method ---- */
 
 /* Return the objective with the corner of the hinge rounded off, after a part of a step. */
-static double rounded(const Problem *p, double width, const double *point, const double *margins, const double *along,
+FAST static double rounded(const Problem *p, double width, const double *point, const double *margins, const double *along,
                       const double *step, double length) {
     double total = 0.0;
     for (int64_t j = 0; j < p->k; j++) {
@@ -265,7 +315,7 @@ static double rounded(const Problem *p, double width, const double *point, const
 static inline int is_bent(double margin, double width) { return margin < 1.0 && margin > 1.0 - width; }
 
 /* Make Newton steps for one width of the rounded corner; leave the dual point that follows from the margins. */
-static void newton_steps(const Problem *p, double width, double *point, double *beta, double *margins, double *memory) {
+FAST static void newton_steps(const Problem *p, double width, double *point, double *beta, double *margins, double *memory) {
     int64_t n = p->n, k = p->k;
     double *curvature = memory, *gradient = curvature + k * k, *step = gradient + k, *along = step + k, *bent = along + n;
     for (int64_t count = 0; count < MOST_STEPS; count++) {
@@ -275,7 +325,7 @@ static void newton_steps(const Problem *p, double width, double *point, double *
             const double *row = p->rows + i * k;
             margins[i] = dot(row, point, k);
             double missing = (1.0 - margins[i]) / width;
-            beta[i] = p->weights[i] * (p->mu2 + p->lam * fmin(fmax(missing, 0.0), 1.0));
+            beta[i] = p->weights[i] * (p->mu2 + p->lam * lesser(greater(missing, 0.0), 1.0));
             add(gradient, -beta[i], row, k);
             n_bent += is_bent(margins[i], width);
         }
@@ -306,11 +356,12 @@ static void newton_steps(const Problem *p, double width, double *point, double *
 static void newton(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, int64_t *free_,
                    double *point, double *memory) {
     memcpy(point, at->u, p->k * sizeof(double));
-    for (double width = FIRST_WIDTH; at->gap > fmax(limits->goal, ROUNDING_GAP) && width > NARROWEST; width *= SHRINK) {
+    for (double width = FIRST_WIDTH; at->gap > greater(limits->goal, ROUNDING_GAP) && width > NARROWEST; width *= SHRINK) {
         newton_steps(p, width, point, trial->beta, trial->margins, memory);
-        for (int64_t i = 0; i < p->n; i++) trial->beta[i] = fmin(fmax(trial->beta[i], p->lower[i]), p->upper[i]);
-        certify(p, trial);
-        finish(p, trial, spare, free_, limits->work, memory);
+        for (int64_t i = 0; i < p->n; i++) trial->beta[i] = lesser(greater(trial->beta[i], p->lower[i]), p->upper[i]);
+        memset(trial->u, 0, p->k * sizeof(double));
+        for (int64_t i = 0; i < p->n; i++) add(trial->u, trial->beta[i], p->rows + i * p->k, p->k);
+        finish(p, trial, spare, free_, limits, memory);
         if (trial->gap < at->gap) copy_point(p, at, trial);
     }
 }
@@ -319,25 +370,24 @@ static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, co
                      int64_t *order, double *point, double *memory) {
     uint64_t seed = 0x9E3779B97F4A7C15u;
     for (int64_t i = 0; i < p->n; i++) {
-        at->beta[i] = fmin(fmax(at->beta[i], p->lower[i]), p->upper[i]);
+        at->beta[i] = lesser(greater(at->beta[i], p->lower[i]), p->upper[i]);
         squares[i] = dot(p->rows + i * p->k, p->rows + i * p->k, p->k);
     }
     certify(p, at);
     for (int64_t round = 0; round < limits->rounds && at->gap > limits->goal && isfinite(at->gap); round++) {
         if (round > 0 && at->gap > limits->near) break;
-        descend(p, squares, at->beta, at->u, order, &seed, 0.5 * limits->descent_gap * at->scale, limits->epochs);
-        certify(p, at);
-        finish(p, at, spare, order, limits->work, memory);
+        descend(p, squares, at, order, &seed, 0.5 * limits->descent_gap * at->scale, limits->epochs);
+        finish(p, at, spare, order, limits, memory);
     }
     if (at->gap > limits->goal && isfinite(at->gap)) pivot(p, at, spare, limits, order, memory);
-    if (at->gap > fmax(limits->goal, ROUNDING_GAP) && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
+    if (at->gap > greater(limits->goal, ROUNDING_GAP) && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
 }
 
 /* ---- from the design to the whitened rows, and back ---- */
 
 /* Return F with FF' = gram in out (n x rank), and the rows that form a lower triangle: pivoted Cholesky of the scaled
  * Gram matrix (tensormargin/fitting/blocks.py). memory has n * (n + 2) numbers. Returns the rank. */
-int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int64_t *chosen, double *memory) {
+FAST int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int64_t *chosen, double *memory) {
     double *lengths = memory, *left = lengths + n, *factor = left + n;
     for (int64_t a = 0; a < n; a++) {
         lengths[a] = gram[a * n + a] > 0.0 ? sqrt(gram[a * n + a]) : 1.0;
@@ -358,7 +408,7 @@ int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int
             if (left[a] < 0.0) continue;
             double *row = factor + a * n;
             row[rank] = (gram[a * n + pivot] / (lengths[a] * lengths[pivot]) - dot(row, own, rank)) / root;
-            left[a] = fmax(left[a] - row[rank] * row[rank], 0.0);
+            left[a] = greater(left[a] - row[rank] * row[rank], 0.0);
         }
         factor[pivot * n + rank] = root;
     }
@@ -396,7 +446,7 @@ static int64_t gram_factor(const double *columns, int64_t n, int64_t width, doub
 
 /* Write L with LL' = Q = I + 2 mu1 Y'(diag(p) - pp')Y into the lower triangle of factor; return whether Q is definite
  * and not too coarse. */
-static int factor_of_quadratic(const double *columns, const double *weights, int64_t n, int64_t k, double mu1,
+FAST static int factor_of_quadratic(const double *columns, const double *weights, int64_t n, int64_t k, double mu1,
                                double *factor, double *memory) {
     double *roots = memory, *centred = roots + n;
     for (int64_t i = 0; i < n; i++) roots[i] = sqrt(2.0 * mu1 * weights[i]);
@@ -426,7 +476,7 @@ static void subtract_four(double *restrict to, const double *restrict from, int6
 
 /* Replace the columns of Y by those of Y L'^-1, by forward substitution: a few rows at a time, which stay in the cache,
  * and four columns at a time, so that each number loaded is used four times. */
-static void whiten(double *columns, int64_t n, int64_t k, const double *factor) {
+FAST static void whiten(double *columns, int64_t n, int64_t k, const double *factor) {
     for (int64_t start = 0; start < n; start += ROWS_IN_CACHE) {
         int64_t size = n - start < ROWS_IN_CACHE ? n - start : ROWS_IN_CACHE;
         for (int64_t a = 0; a < k; a++) {
@@ -451,7 +501,7 @@ static void undo_whitening(double *u, int64_t k, const double *factor) {
 }
 
 /* Write the columns of the centred and signed design with the intercept's column; mean gets the weighted means. */
-static void sign_columns(const Task *task, int64_t d, const double *design, double *columns, double *mean) {
+FAST static void sign_columns(const Task *task, int64_t d, const double *design, double *columns, double *mean) {
     int64_t n = task->n;
     for (int64_t j = 0; j < d; j++) {
         mean[j] = task->bias > 0.0 ? dot(task->weights, design + j * n, n) : 0.0;
@@ -462,7 +512,7 @@ static void sign_columns(const Task *task, int64_t d, const double *design, doub
 }
 
 /* Write intercept and objective (Eq. 7) of a solution. */
-static void evaluate(const Task *task, int64_t d, const double *columns, const double *mean, const double *solution,
+FAST static void evaluate(const Task *task, int64_t d, const double *columns, const double *mean, const double *solution,
                      double *margins, Answer *answer) {
     int64_t n = task->n, width = d + (task->bias > 0.0);
     double average = 0.0, variance = 0.0, hinge = 0.0;
@@ -485,7 +535,7 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
     int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > task->limits.wide * n;
     int64_t k = wide ? n : width, most = k + k / 2 + 8;
-    int64_t scratch = larger(most * most + 3 * most + k + most * k, k * k + 2 * k + n + n * k);
+    int64_t scratch = larger(2 * most * most + 5 * most + k + most * k, k * k + 2 * k + n + n * k);
     scratch = larger(scratch, n + n * k);
     if (wide) scratch = larger(scratch, n * n + larger(n * width, n * n + 2 * n));
     int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;

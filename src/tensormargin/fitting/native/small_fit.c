@@ -52,7 +52,7 @@ typedef struct {
 /* ---- small matrices ---- */
 
 /* out[o, a, i] = sum_s matrix[s, a] tensor[o, s, i] for a size x rows matrix (matrix[a, s] for a rows x size one) */
-static void multiply_mode(const double *tensor, int64_t outer, int64_t size, int64_t inner, const double *matrix,
+FAST static void multiply_mode(const double *tensor, int64_t outer, int64_t size, int64_t inner, const double *matrix,
                           int64_t rows, int transposed, double *out) {
     int64_t step = transposed ? rows : 1, next = transposed ? 1 : size;
     memset(out, 0, outer * rows * inner * sizeof(double));
@@ -174,7 +174,7 @@ static const double *contract(Memory *m, const View *view, double *const *factor
 }
 
 /* Write the columns of the tangent space's design that change one factor away from its span. */
-static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns) {
+FAST static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns) {
     const Shape *shape = &view->shape;
     int64_t n = m->task->n, size = shape->sizes[mode], rank = shape->ranks[mode], lead = 1, trail = 1;
     for (int64_t k = 0; k < shape->order; k++) {

@@ -93,7 +93,7 @@ class SampleArray(ABC):
     @property
     def is_small(self) -> bool:
         """Whether the samples are so few and small that they are always contracted in float64."""
-        return len(self) * prod(self.sample_shape) <= tuning.FEW_ENTRIES and self.has_float64
+        return len(self) * sum(map(prod, self.sample_shapes)) <= tuning.FEW_ENTRIES and self.has_float64
 
     def dtypes(self, tol: float) -> list[np.dtype]:
         """Return the dtypes to contract in, by preference; the first whose range holds the samples is used.
