@@ -45,9 +45,10 @@ def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryPro
         return [BinaryProblem(0, 1, None, _signs(codes == 1))]
     if scheme == "ovr":
         return [BinaryProblem(-1, k, None, _signs(codes == k)) for k in range(n_classes)]
+    own = [np.flatnonzero(codes == k) for k in range(n_classes)]
     problems = []
     for i, j in combinations(range(n_classes), 2):
-        rows = np.flatnonzero((codes == i) | (codes == j))
+        rows = np.sort(np.concatenate((own[i], own[j])))
         problems.append(BinaryProblem(i, j, rows, _signs(codes[rows] == j)))
     return problems
 
@@ -55,10 +56,7 @@ def binary_problems(codes: Array, n_classes: int, scheme: str) -> list[BinaryPro
 def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
     """Return (negative, positive) class of each binary problem; the negative one of "ovr" is "rest"."""
     labels = classes.tolist()
-    return [
-        ("rest" if problem.negative < 0 else labels[problem.negative], labels[problem.positive])
-        for problem in binary_problems(np.empty(0, int), len(labels), scheme)
-    ]
+    return [("rest", label) for label in labels] if scheme == "ovr" and len(labels) > 2 else [*combinations(labels, 2)]
 
 
 def class_codes(y: Any, classes: Array) -> Array:
