@@ -19,6 +19,7 @@ from tensormargin import (
     Axis,
     Convolutions,
     Covariances,
+    TensorMarginAutoClassifier,
     TensorMarginClassifier,
     TensorMarginClassifierCV,
     TensorScaler,
@@ -37,7 +38,7 @@ from tensormargin.io import SampleSet, load_samples
 from tensormargin.runtime import tuning
 from tensormargin.selection import KINDS, guess_kind, time_mode
 from tensormargin.selection.grid import candidates, default_of, side_by_side
-from tensormargin.selection.kinds import WAYS, alternatives, views_of
+from tensormargin.selection.kinds import WAYS, _ways, alternatives, views_of
 from tensormargin.selection.scoring import select_candidate
 from tensormargin.transformers import Crop, Recipe, shared
 from tensormargin.transformers.representations.base import Sharing
@@ -255,6 +256,33 @@ class TestAutoModel:
         assert auto_model("series", (3, 40), rule="best").rule == "best"
         assert auto_model("plain", (3, 40)).rule == auto_model().rule == "best"
         assert auto_model("series", (5,)).rule == "best"  # nothing but the kernel suits vectors as short as that
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 1, 4), (2, 8)], ids=str)
+    def test_no_kind_is_only_linear(self, shape):
+        for kind in KINDS:
+            assert any(not way.linear for way in _ways(kind, shape, False).values()), kind
+            assert all(way.linear for way in _ways(kind, shape, True).values())
+
+    @pytest.mark.parametrize("shape", [(2,), (3, 1), (1, 2, 2)], ids=str)
+    def test_plain_samples_that_no_linear_model_separates(self, shape):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(160, *shape))
+        flat = X.reshape(160, -1)
+        y = np.sign(flat[:, 0] * flat[:, 1])
+        few = {"lams": (1,), "mus": (0, 1), "ranks": (1,), "cv": 3}
+        search = auto_model("plain", shape, **few).fit(X[:120], y[:120])
+        assert search.score(X[120:], y[120:]) > 0.8
+        assert auto_model("plain", shape, linear=True, **few).fit(X[:120], y[:120]).best_score_ < 0.7
+
+    def test_samples_that_stay_in_their_files_have_no_kernels(self):
+        dask = pytest.importorskip("dask.array", reason="needs Dask: pip install 'tensormargin[dask]'")
+        X, y = samples_of((4, 5), 24)
+        plan, said = with_kind(sample_set(dask.from_array(X)), FitPlan(auto=True))
+        assert plan.linear
+        assert said.endswith("only what is linear in the samples is tried")
+        few = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (1,), "cv": 2}
+        model = TensorMarginAutoClassifier(**few).fit(dask.from_array(X, chunks=(6, 4, 5)), y)
+        assert len(model.tried_) == 3
 
     def test_linear_models_have_maps(self):
         X, y = samples_of((9, 10), 20)

@@ -14,7 +14,7 @@ from ..estimators import METHODS
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
 from ..io import SampleSet, training_record
-from ..runtime import Deadline, Progress, stage_progress
+from ..runtime import Deadline, Progress, is_lazy, stage_progress
 from ..selection import (
     DECOMPOSITIONS,
     KINDS,
@@ -230,6 +230,8 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         return replace(plan, kind=kind), ""
     if shape is None or None in shape:
         raise ValueError("the samples differ in length; give them one with length (--length)")
+    # kernels of samples that stay in their files take too long
+    plan = replace(plan, linear=plan.linear or (kind == "plain" and is_lazy(samples.data)))
     sentence = f"of kind {kind}"
     if plan.kind == "auto":
         source = f"{sentence}, as" if samples.field is not None else f"taken for {kind}, since"

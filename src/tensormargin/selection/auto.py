@@ -26,6 +26,7 @@ from ..data import (
 )
 from ..inspection import weight_maps
 from ..io import SampleSet
+from ..runtime import is_lazy
 from ..transformers import EqualLength, Recipe, describe_step, fit_transformed, takes_ragged
 from .classifier import TensorMarginClassifierCV
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Mu
@@ -47,7 +48,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
     Parameters
     ----------
     kind : {"auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="auto"
-        Kind of the samples; "auto" guesses it. "plain" has no representations but scaling.
+        Kind of the samples; "auto" guesses it. "plain" has no representations but scaling and the RBF kernel.
     sfreq : float or None, default=None
         Sampling frequency in Hz, for frequency bands; by default what the samples state.
     linear : bool, default=False
@@ -157,7 +158,8 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         time = time_mode(samples, shape, self.kind_) if self.time is None else self.time
         same = shape == samples.sample_shape
         self.sfreq_ = self.sfreq or samples.sfreq or (sampling_frequency(samples, time) if same else None)
-        self._settled = settled(self.kind_, shape, self.sfreq_, before, self.linear, time)
+        linear = self.linear or (self.kind_ == "plain" and is_lazy(samples.data))  # kernels would take too long
+        self._settled = settled(self.kind_, shape, self.sfreq_, before, linear, time)
         if time in (-1, len(shape) - 1):
             self._settled["first_shape"] = shape
         return samples.data, samples.axes
@@ -242,7 +244,8 @@ def auto_model(
     ----------
     kind : {"auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
         Kind of the samples, which decides on the representations to try (`tensormargin.selection.kinds.KINDS`):
-        "plain" has none but scaling. "auto" returns a `TensorMarginAutoClassifier`, which guesses it at ``fit``.
+        "plain" has none but scaling and, with a ``shape``, the RBF kernel. "auto" returns a
+        `TensorMarginAutoClassifier`, which guesses it at ``fit``.
     shape : tuple of int, optional
         Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for
         "plain" and "auto".

@@ -95,6 +95,11 @@ def _square(shape: Shape) -> bool:
     return len(shape) == 2 and 1 < shape[0] == shape[1]
 
 
+def _kernel(width: float) -> Callable[[Shape, float | None], Any]:
+    """Return the RBF kernel of scaled entries, this many times as wide as samples are apart on average."""
+    return lambda shape, sfreq: make_pipeline(TensorScaler(), TensorKernel("rbf", gamma_factor=width**-2))
+
+
 def _derivative(shape: Shape, sfreq: float | None) -> Any:
     return make_pipeline(Spectra("snv", derivative=1, window=min(11, shape[-1] // 2 * 2 - 1)), TensorScaler())
 
@@ -115,6 +120,9 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "convolutions": Way(_convolutions(-1), lambda shape: _sizes(shape)[-1] >= _SHORTEST),
         "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
+        "kernel of entries": Way(_kernel(1.0)),
+        "narrow kernel": Way(_kernel(0.5)),
+        "wide kernel": Way(_kernel(2.0)),
         "scatter removed": Way(
             lambda shape, sfreq: make_pipeline(Spectra("snv"), TensorScaler()), lambda shape: shape[-1] >= 12
         ),
@@ -146,7 +154,8 @@ class Kind:
 
     samples: str
     alone: tuple[str, ...]
-    together: tuple[str, ...] = ()
+    together: tuple[str, ...]
+    prefers_together: bool = True  # unless another one is clearly better: see `_BESIDE_VIEWS`
 
 
 _ALONG_TIME = (
@@ -178,7 +187,12 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("raw", "z", "entries scaled", "tangent space"),
             ("raw", "z", "tangent space", "kernel"),
         ),
-        "plain": Kind("any", ("raw", "entries scaled", "channels scaled")),
+        "plain": Kind(
+            "any",
+            ("raw", "entries scaled", "channels scaled", "narrow kernel", "wide kernel"),
+            ("entries scaled", "kernel of entries"),
+            prefers_together=False,
+        ),
     }
 )
 """The kinds of samples that ``--kind`` knows."""
@@ -233,7 +247,7 @@ def settled(
         move = MoveMode(time)
         before = move if before is None else Pipeline([("before", before), ("time_last", move)])
         shape = (*shape[:time], *shape[time + 1 :], shape[time])
-    several = _BESIDE_VIEWS if views_of(kind, shape, linear) else {}
+    several = _BESIDE_VIEWS if KINDS[kind].prefers_together and views_of(kind, shape, linear) else {}
     return {"preparation": alternatives(kind, shape, sfreq, before, linear), **several}
 
 
