@@ -41,10 +41,12 @@ _TRANSFORMERS = {
     "preparation.shaping": "AnovaMask Crop Mask MoveMode Tensorize",
     "preparation.union": "TensorUnion ViewTransformer",
     "representations.band_power": "BandPower",
+    "representations.competing_convolutions": "CompetingConvolutions",
     "representations.convolutions": "Convolutions",
     "representations.corrections": "Detrend Spectra",
     "representations.covariances": "Connectome Covariances",
     "representations.imputation": "Impute",
+    "representations.interval_quantiles": "IntervalQuantiles",
     "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",
 }
 _OTHERS = {

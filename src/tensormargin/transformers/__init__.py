@@ -24,18 +24,21 @@ if TYPE_CHECKING:
     from .preparation.union import Composite, TensorUnion, ViewTransformer
     from .representations.band_power import BandPower
     from .representations.base import shared
+    from .representations.competing_convolutions import CompetingConvolutions
     from .representations.convolutions import Convolutions
     from .representations.corrections import Detrend, Spectra
     from .representations.covariances import Connectome, Covariances
     from .representations.imputation import Impute
+    from .representations.interval_quantiles import IntervalQuantiles
     from .representations.mode_maps import Decimate, Differences, ModeMap, Project, Smooth, Whiten, Xdawn
     from .representations.patches import Patches
 
 __all__ = [
-    "KERNELS", "AnovaMask", "BandPower", "Composite", "Connectome", "Convolutions", "Covariances", "Crop",
-    "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "Impute", "KeepsTensors", "Kernel", "Mask",
-    "MaskImage", "ModeMap", "MoveMode", "Patches", "Project", "Recipe", "Resize", "Smooth", "Spectra",
-    "TensorKernel", "TensorScaler", "TensorUnion", "Tensorize", "UnseenCategoryWarning", "ViewTransformer", "Whiten",
-    "Xdawn", "checked_mode", "describe_step", "resize", "takes_nan", "takes_ragged", "with_mode_numbers",
+    "KERNELS", "AnovaMask", "BandPower", "CompetingConvolutions", "Composite", "Connectome", "Convolutions",
+    "Covariances", "Crop", "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "Impute",
+    "IntervalQuantiles", "KeepsTensors", "Kernel", "Mask", "MaskImage", "ModeMap", "MoveMode", "Patches", "Project",
+    "Recipe", "Resize", "Smooth", "Spectra", "TensorKernel", "TensorScaler", "TensorUnion", "Tensorize",
+    "UnseenCategoryWarning", "ViewTransformer", "Whiten", "Xdawn", "checked_mode", "describe_step", "resize",
+    "takes_nan", "takes_ragged", "with_mode_numbers",
 ]  # fmt: skip
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -115,3 +115,67 @@ def above(values, threshold):
     for t in range(values.size):
         count += np.int32(values[t] > threshold)
     return count
+
+
+@njit(cache=True, nogil=True)
+def winners(samples, kernels, dilations, starts, channels, out):
+    """Add what the winners of each group have to ``out``: (n_samples, signal, group, dilation, kernel, count).
+
+    The signals are the samples and their differences. Counts are the sums of the largest results, and how often a
+    result is the smallest one.
+    """
+    n_samples, n_channels, size = samples.shape
+    reach = LENGTH // 2 * dilations.max()
+    total = np.zeros(size + 2 * reach, np.float32)
+    results = np.empty((kernels.shape[2], size), np.float32)
+    for i in range(n_samples):
+        series = samples[i].copy()
+        for signal in range(2):
+            length = size - signal
+            for channel in range(n_channels * signal):
+                for t in range(length):
+                    series[channel, t] = series[channel, t + 1] - series[channel, t]
+            for group in range(kernels.shape[1]):
+                for which in range(dilations.size):
+                    total[:] = 0.0
+                    place = (signal * kernels.shape[1] + group) * dilations.size + which
+                    for channel in channels[starts[place] : starts[place + 1]]:
+                        row = series[channel]
+                        for t in range(length):
+                            total[reach + t] += row[t]
+                    compete(total, reach, dilations[which], kernels[signal, group], length, results)
+                    count(results, length, out[i, signal, group, which])
+
+
+@njit(cache=True, nogil=True)
+def compete(padded, reach, dilation, kernels, size, results):
+    """Write the convolution of a series with every kernel to ``results``."""
+    first = reach - LENGTH // 2 * dilation
+    a, b, c = padded[first:], padded[first + dilation :], padded[first + 2 * dilation :]
+    d, e, f = padded[first + 3 * dilation :], padded[first + 4 * dilation :], padded[first + 5 * dilation :]
+    g, h, i = padded[first + 6 * dilation :], padded[first + 7 * dilation :], padded[first + 8 * dilation :]
+    for k in range(kernels.shape[0]):
+        w, row = kernels[k], results[k]
+        for t in range(size):  # in one go: nine times faster than adding to the row nine times
+            row[t] = (
+                (w[0] * a[t] + w[1] * b[t] + w[2] * c[t])
+                + (w[3] * d[t] + w[4] * e[t] + w[5] * f[t])
+                + (w[6] * g[t] + w[7] * h[t] + w[8] * i[t])
+            )
+
+
+@njit(cache=True, nogil=True)
+def count(results, size, out):
+    """Add the largest result of every point of time to that of its kernel, and one to the kernel of the smallest."""
+    most, least = np.zeros(size, np.int32), np.zeros(size, np.int32)
+    high, low = results[0, :size].copy(), results[0, :size].copy()
+    for k in range(1, results.shape[0]):  # kernel by kernel, many points of time at once
+        row, own = results[k], np.int32(k)
+        for t in range(size):
+            most[t] = own if row[t] > high[t] else most[t]
+            high[t] = max(row[t], high[t])
+            least[t] = own if row[t] < low[t] else least[t]
+            low[t] = min(row[t], low[t])
+    for t in range(size):
+        out[most[t], 0] += high[t]
+        out[least[t], 1] += np.float32(1.0)

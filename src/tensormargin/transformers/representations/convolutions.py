@@ -126,14 +126,9 @@ class Convolutions(Representation):
         repeats = len(self.kernels_) * len(self.dilations_)
         if self.channels == "each":
             return np.arange(n_channels * repeats + 1), np.repeat(np.arange(n_channels), repeats)
-        times = repeats if self.channels == "combine" else n_combinations
-        # One to nine channels, few more likely than many, in random order
-        numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
-        numbers, ordered = np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
-        if self.channels != "combine":
-            numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
-        chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
-        return np.concatenate([[0], np.cumsum(numbers)]), chosen.astype(np.int64)
+        if self.channels == "combine":
+            return random_channels(n_channels, repeats, 1, rng)
+        return random_channels(n_channels, n_combinations, repeats, rng)
 
     def _learned_biases(self, X: Any, thresholds: int, rng: np.random.RandomState) -> FloatArray:
         """Return quantiles of the convolutions of random training samples."""
@@ -201,6 +196,18 @@ class Convolutions(Representation):
             return self.mode
         number = self._axis if hasattr(self, "_axis") else self.mode + 1
         return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-self.mode} from the end"
+
+
+def random_channels(n_channels: int, times: int, repeats: int, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """Return where random combinations of channels start in one list, and the list; each is repeated.
+
+    They have one to nine channels, few more likely than many, in random order.
+    """
+    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
+    numbers, ordered = np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
+    numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
+    chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
+    return np.concatenate([[0], np.cumsum(numbers)]), chosen.astype(np.int64)
 
 
 def _fixed_kernels() -> FloatArray:

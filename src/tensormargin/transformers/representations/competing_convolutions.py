@@ -1,0 +1,118 @@
+"""Counts of the winners among competing convolutions along time, as a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ...data import Axes, Axis, Metadata
+from ...runtime import Array, FloatArray, as_like, to_host
+from ..preparation._base import checked_count
+from ..preparation.scaling import TensorScaler
+from .base import Representation, as_double
+from .convolutions import random_channels
+
+_LENGTH = 9
+
+
+@dataclass(eq=False, repr=False)
+class CompetingConvolutions(Representation):
+    """Replace time by how often each of several convolutions wins: signal x group x dilation x kernel x count.
+
+    The features of Hydra (Dempster, Schmidt and Webb 2023) with modes that a low-rank weight can use. Samples and their
+    differences are convolved with groups of random kernels of 9 entries, at dilations of powers of two. At each point
+    of time the kernel with the largest result wins, and the largest results of each kernel are added up; the kernel
+    with the smallest one is counted. Features are the square roots of both, per point of time.
+
+    Parameters
+    ----------
+    n_groups : int, default=64
+        Number of groups of kernels, half of them for the samples and half for their differences.
+    n_kernels : int, default=8
+        Number of kernels that compete in each group.
+    mode : int or str, default=-1
+        The mode of time, counted from 0 (negative numbers count from the last), or its name. It needs at least 9
+        entries.
+    random_state : int, RandomState or None, default=0
+        Draws the kernels, and one to nine channels per group and dilation, which are added up.
+    vectorize : bool, default=False
+        Return the features as vectors, for a flat weight.
+
+    Attributes
+    ----------
+    dilations_ : ndarray of shape (n_dilations,)
+    kernels_ : ndarray of shape (2, n_groups // 2, n_kernels, 9)
+        The same for all dilations; their entries add up to zero, and their absolute values to one.
+    scale_ : float
+        Standard deviation of the training samples, which samples are divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.transformers import CompetingConvolutions
+    >>> X = np.random.default_rng(0).normal(size=(10, 6, 100))
+    >>> CompetingConvolutions(16).fit_transform(X).shape
+    (10, 2, 8, 4, 8, 2)
+    """
+
+    n_groups: int = 64
+    n_kernels: int = 8
+    mode: int | str = -1
+    random_state: int | np.random.RandomState | None = 0
+    vectorize: bool = False
+
+    makes_features = True
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        mode = self._mode(self.mode, X.ndim - 1)
+        size = int(X.shape[mode + 1])
+        if size < _LENGTH:
+            raise ValueError(
+                f"convolutions need at least {_LENGTH} entries along mode={self.mode}; got n_features = {size}. Resize "
+                "the samples, or use EqualLength"
+            )
+        self._axis = mode + 1
+        groups = checked_count(self.n_groups, "n_groups", 2) // 2
+        rng = check_random_state(self.random_state)
+        kernels = rng.standard_normal((2, groups, checked_count(self.n_kernels, "n_kernels", 2), _LENGTH))
+        kernels -= kernels.mean(axis=-1, keepdims=True)
+        kernels /= np.abs(kernels).sum(axis=-1, keepdims=True)
+        dilations = 2 ** np.arange(int(np.log2((size - 1) / (_LENGTH - 1))) + 1)
+        n_channels = prod(int(one) for one in X.shape[1:]) // size
+        starts, channels = random_channels(n_channels, 2 * groups * len(dilations), 1, rng)
+        self.scale_ = float(to_host(TensorScaler("global").fit(X).scale_).item())
+        self.kernels_, self.dilations_ = as_like(kernels, X), as_like(dilations, X)
+        self._starts, self._channels = as_like(starts, X), as_like(channels, X)
+        modes = (2, groups, len(dilations), kernels.shape[2], 2)
+        return (prod(modes),) if self.vectorize else modes
+
+    def _represent(self, part: FloatArray) -> Array:
+        from ._compiled import winners
+
+        count_all: Any = winners
+        series = np.moveaxis(part / self.scale_, self._axis, -1)
+        series = np.ascontiguousarray(series.reshape(len(part), -1, series.shape[-1]), np.float32)
+        kernels, dilations = as_double(self.kernels_).astype(np.float32), to_host(self.dilations_)
+        found = np.zeros((len(part), *kernels.shape[:2], len(dilations), kernels.shape[2], 2), np.float32)
+        count_all(series, kernels, dilations, to_host(self._starts), to_host(self._channels), found)
+        return np.sqrt(np.maximum(found, 0) / series.shape[-1]).reshape(len(part), *self.sample_shape_out_)
+
+    def _axes_out(self, axes: Axes) -> Axes:
+        if self.vectorize:
+            return (Axis("feature"),)
+        dilation = Axis("dilation", "", to_host(self.dilations_).astype(np.float64))
+        signal, count = Axis("signal", "", ["samples", "differences"]), Axis("count", "", ["largest", "smallest"])
+        return (signal, Axis("group"), dilation, Axis("kernel"), count)
+
+    def words(self) -> str:
+        return (
+            f"time was replaced by counts of the winners of {self.n_groups} groups of {self.n_kernels} random "
+            "convolutions each"
+        )
+
+    def brief(self) -> str:
+        return "competing convolutions"
