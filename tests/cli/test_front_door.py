@@ -119,7 +119,7 @@ class TestFitWithoutOptions:
             done = run("fit", study, *options, "--kind", "auto", "--folds", 2, "--outer-folds", 0, "--no-report")
         assert done.returncode == 0, done.stderr
         search = load_model(study.with_suffix(".skops")).model
-        assert len(search.preparation) == 3  # plain samples: as they are, entries and channels scaled
+        assert len(search.preparation) == 6  # plain samples: as they are, scaled in two ways, three kernels
         requested = {
             (one["decomposition"], rank)
             for one, rank in zip(search.cv_results_["params"], search.cv_results_["asked_rank"], strict=True)

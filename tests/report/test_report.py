@@ -36,7 +36,8 @@ def sample_set(n=30, shape=(7, 6, 5), classes=2):
 def fitted(request, tmp_path_factory):
     samples = sample_set(classes=request.param)
     one_form = {} if request.param == 2 else {"decomposition": "cp", "rank": 1}  # three classes: three times the fits
-    plan = FitPlan(auto=request.param == 2, folds=2, outer_folds=2, **one_form)
+    two = request.param == 2  # with maps on the samples, and one reference
+    plan = FitPlan(auto=two, linear=two, folds=2, outer_folds=2, **one_form)
     with (
         fewer_models("TensorMarginClassifierCV", lams=(0.01, 1)),
         fewer_models("auto_model", lams=(0.01, 1), ranks=(2,)),
