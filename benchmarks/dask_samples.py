@@ -418,13 +418,13 @@ def make_chunk(sides: tuple[int, ...], length: int, count: int, block_id: Sequen
 
 def memory(field: str) -> float:
     """Return a field of the process status in bytes (Linux only)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def reset_peak() -> None:
     """Reset the peak memory of the process."""
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
 def broken_bounds(rows: list[dict]) -> list[str]:
@@ -605,7 +605,7 @@ def markdown(head: list[str], lines: list[list[str]]) -> str:
 
 def machine() -> str:
     """Return a description of the machine and the software."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     gigabytes = int(next(line for line in lines if line.startswith("MemTotal")).split()[1]) / 1e6
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "dask", "distributed"))
     python = f"Python {platform.python_version()}"
@@ -628,7 +628,7 @@ def load(table: Path) -> list[dict]:
     """Return the rows of the CSV file, empty if it does not exist."""
     if not table.exists():
         return []
-    with table.open(newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file:
         return [{key: number(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 

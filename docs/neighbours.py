@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 def section_of(path: Path) -> Section:
     """Return the section that a test file makes."""
-    source = path.read_text()
+    source = path.read_text(encoding="utf-8")
     head, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
     title, colon, summary = head.partition(": ")
     if not colon:

@@ -162,7 +162,7 @@ def store(table: Path, case: str, rows: list[dict]) -> None:
 
 def load(table: Path) -> list[dict]:
     """Return the rows of the CSV file, without cases that no longer exist."""
-    with table.open(newline="") as file:
+    with table.open(encoding="utf-8", newline="") as file:
         rows = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
     return [row for row in rows if row["case"] in NAMES]
 

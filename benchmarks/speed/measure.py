@@ -72,7 +72,7 @@ def _median(function: Callable, runs: int) -> float:
 def _memory(field: str) -> float:
     """Return a field of the process status in bytes; NaN on systems other than Linux."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return float("nan")
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith(field))
@@ -81,7 +81,7 @@ def _memory(field: str) -> float:
 def _reset_peak() -> None:
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
-        reset.write_text("5")
+        reset.write_text("5", encoding="utf-8")
 
 
 if __name__ == "__main__":

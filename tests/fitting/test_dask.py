@@ -377,9 +377,9 @@ def remote(shape, n_chunks=5, length=16, log=None, deadly=False):
 def read(shape, log, deadly, block_id):
     """Return the samples of a chunk; if deadly, the first read of the third pass kills its process."""
     if log is not None:
-        with Path(log, "reads").open("a") as file:
+        with Path(log, "reads").open("a", encoding="utf-8") as file:
             file.write(f"{block_id[0]}\n")
-        if deadly and Path(log, "reads").read_text().count("\n") > 14:
+        if deadly and Path(log, "reads").read_text(encoding="utf-8").count("\n") > 14:
             try:
                 Path(log, "killed").touch(exist_ok=False)
             except FileExistsError:

@@ -366,7 +366,7 @@ def test_large_arrays_come_in_shared_memory_and_leave_it(tmp_path):
     found[0] = 0  # as writable as any array
     maps = Path(f"/proc/{process._idle[-1].process.pid}/maps")
     deadline = time.monotonic() + 20
-    while "memfd:samples" in maps.read_text():
+    while "memfd:samples" in maps.read_text(encoding="utf-8"):
         assert time.monotonic() < deadline  # it is told at once, but has yet to hear it
     assert not ALLOCATOR.made
 

@@ -171,7 +171,7 @@ class TestCovariates:
         assert load_views("eeg.npz", covariates="people.csv", columns=["age"]).data["covariates"].shape == (N, 1)
 
     def write(self, rows, header="id,age,site"):
-        with open("table.csv", "w") as file:
+        with open("table.csv", "w", encoding="utf-8") as file:
             file.write("\n".join([header, *rows]))
 
     def test_missing_values(self, files):

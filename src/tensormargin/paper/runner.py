@@ -400,7 +400,7 @@ def _check_same_run(path: Path, evaluations: Sequence[Evaluation], settings: Run
     now: dict[str, Any] = {"table": settings.table, "seed": settings.seed}
     now |= {evaluation.data: _fingerprint(evaluation) for evaluation in evaluations}
     try:
-        before = json.loads(path.read_text()) if path.is_file() else {}
+        before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except ValueError as error:
         raise BadFileError(f"{path}: damaged ({error}); remove the folder {path.parent} to start again") from error
     if not isinstance(before, dict):

@@ -271,6 +271,6 @@ def from_csv(text: str, kind: type[Record]) -> list[Record]:
 def read_csv(path: Path, kind: type[Record]) -> list[Record]:
     """Return the records of a CSV file."""
     try:
-        return from_csv(path.read_text(), kind)
+        return from_csv(path.read_text(encoding="utf-8"), kind)
     except (KeyError, TypeError, ValueError) as error:
         raise BadFileError(f"{path}: not a summary of this version ({error}); run the table again") from error

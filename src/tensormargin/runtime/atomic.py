@@ -11,6 +11,7 @@ from errno import EISDIR
 from pathlib import Path
 
 TEMPORARY = ".part"  # suffix of temporary files, which are never read
+_NAME_LENGTH = 40  # characters of a file's name in that of its temporary file: systems allow 255 bytes
 
 
 _pending: ContextVar[list[tuple[Path, Path]] | None] = ContextVar("pending", default=None)
@@ -32,13 +33,14 @@ def replacing(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _naming(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY)
+        prefix = f".{path.name[:_NAME_LENGTH]}."
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=TEMPORARY)
     os.close(handle)
     temporary, pending = Path(name), _pending.get()
     try:
         with _naming(path, temporary):
             yield temporary
-            with temporary.open("rb") as written:
+            with temporary.open("r+b") as written:  # Windows writes nothing of what is only read
                 os.fsync(written.fileno())  # write the bytes before renaming: a power cut must not leave an empty file
             current = os.umask(0)
             os.umask(current)

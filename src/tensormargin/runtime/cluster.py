@@ -140,7 +140,7 @@ def _target(scheduler: Any) -> Any:
         return scheduler
     if Path(scheduler).is_file():
         try:
-            return str(json.loads(Path(scheduler).read_text())["address"])
+            return str(json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{scheduler} is not a file that `dask scheduler --scheduler-file` wrote: it names no address"

@@ -33,14 +33,14 @@ def _free() -> int:
 def _left_in_group() -> int:
     """Return what a control group (a container, a batch job) leaves; version 2 only."""
     try:
-        name = Path("/proc/self/cgroup").read_text().strip().rpartition(":")[2].lstrip("/")
+        name = Path("/proc/self/cgroup").read_text(encoding="utf-8").strip().rpartition(":")[2].lstrip("/")
         folder = Path("/sys/fs/cgroup", name)
         folder = folder if (folder / "memory.max").exists() else Path("/sys/fs/cgroup")
-        limit = (folder / "memory.max").read_text().strip()
+        limit = (folder / "memory.max").read_text(encoding="utf-8").strip()
         if limit == "max":
             return _UNLIMITED
         kept = _fields(folder / "memory.stat", unit=1).get("inactive_file", 0)  # cached files make room
-        return int(limit) - int((folder / "memory.current").read_text()) + kept
+        return int(limit) - int((folder / "memory.current").read_text(encoding="utf-8")) + kept
     except (OSError, ValueError):
         return _UNLIMITED
 
@@ -62,7 +62,7 @@ def _left_of_address_space() -> int:
 def _fields(path: str | Path, unit: int = 1024) -> dict[str, int]:
     """Return the numbers in a file of lines such as ``MemAvailable: 123 kB``, in bytes; empty without the file."""
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError:
         return {}
     words = (line.replace(":", " ").split() for line in lines)
