@@ -27,12 +27,12 @@ from tensormargin.runtime import software_versions
 
 from .cases import CASES, LARGEST_EXCESS, LARGEST_EXPONENT, LARGEST_LOSS, PEERS
 from .picture import draw
-from .side_by_side import measure_digits
+from .side_by_side import measure_digits, measure_large
 from .startup import measure_startup
 from .tables import write_tables
 
 ROUNDS = 2
-IN_TURN = {"digits": measure_digits, "startup": measure_startup}
+IN_TURN = {"digits": measure_digits, "large": measure_large, "startup": measure_startup}
 """Cases that are measured in one process or round by round, by functions."""
 NAMES = [*CASES, *IN_TURN]
 FIELDS = (

@@ -97,6 +97,65 @@ class TestSinglePrecision:
         assert len(calls) == passes
 
 
+class TestStepsInASubspace:
+    """Where contracting costs far more than solving, steps are made in the span of the factors and their changes."""
+
+    CASES = (
+        ("tucker", (12, 11, 10), 2),
+        ("tucker", (16, 3, 14), (2, 3, 2)),
+        ("cp", (12, 11, 10), 1),
+        ("tt", (30, 40), 2),
+    )
+
+    def fit(self, monkeypatch, case, cheap, lam=1.0, **settings):
+        name, shape, rank = case
+        monkeypatch.setattr(tuning, "SMALL_SAMPLES", 50_000)  # less than the samples, more than those in the span
+        monkeypatch.setattr(tuning, "CHEAP_SOLVES", cheap)
+        X, y = low_rank_classes(0, 200, shape, 6.0)
+        return TensorMarginClassifier(name, rank, lam=lam, **settings).fit(X, y)
+
+    @pytest.mark.parametrize("mu", [0.0, 1.0])
+    @pytest.mark.parametrize("case", CASES, ids=str)
+    def test_fewer_steps_lead_no_higher_and_the_objective_never_rises(self, case, mu, monkeypatch):
+        settings = {"mu1": mu, "mu2": mu, "tol": 1e-6}
+        plain = self.fit(monkeypatch, case, np.inf, **settings)
+        made, within = [], alternate_module.Solving.within
+        monkeypatch.setattr(alternate_module.Solving, "within", lambda *rest: made.append(within(*rest)) or made[-1])
+        short = self.fit(monkeypatch, case, 0.0, **settings)
+        assert any(state is not None for state in made)
+        assert short.n_iter_ <= plain.n_iter_
+        assert np.all(np.diff(short.history_["objective"]) <= 0)  # Theorem 2
+        assert short.objective_[0] == pytest.approx(plain.objective_[0], rel=1e-5)
+        assert short.history_["gap"].max() <= 1e-6
+
+    def test_a_step_that_would_raise_the_objective_is_not_made(self, monkeypatch):
+        plain = self.fit(monkeypatch, self.CASES[0], np.inf)
+        within = alternate_module.Solving.within
+
+        def worse(*rest):
+            state = within(*rest)
+            state.objective = np.inf
+            return state
+
+        monkeypatch.setattr(alternate_module.Solving, "within", worse)
+        np.testing.assert_allclose(self.fit(monkeypatch, self.CASES[0], 0.0).coef_, plain.coef_)
+
+    @pytest.mark.parametrize("shape", [(6, 5), (6, 5, 4), (3, 4, 5, 6), (7,)])
+    def test_samples_in_bases_and_contractions_that_follow_from_them(self, shape):
+        rng = np.random.RandomState(0)
+        X = rng.standard_normal((9, *shape))
+        bases = [np.linalg.qr(rng.standard_normal((size, min(3, size))))[0] for size in shape]
+        samples, fresh = MemorySamples(X), MemorySamples(X)
+        expected = X
+        for mode, one in enumerate(bases):
+            expected = np.moveaxis(np.tensordot(one.T, expected, (1, mode + 1)), 0, mode + 1)
+        np.testing.assert_allclose(next(samples.within(bases).chunks())[1], expected, atol=1e-12)
+        turned = [one @ np.linalg.qr(rng.standard_normal((one.shape[1], 2)))[0] for one in bases[: samples.split]]
+        np.testing.assert_allclose(samples.partial("head", turned), fresh.partial("head", turned), atol=1e-12)
+        outside = [rng.standard_normal((len(one), 2)) for one in bases[: samples.split]]
+        np.testing.assert_allclose(samples.partial("head", outside), fresh.partial("head", outside), atol=1e-12)
+
+
 class TestWorkingSet:
     @pytest.mark.parametrize("mu", [0.0, 1.0])
     @pytest.mark.parametrize("start", ["cold", "warm"])

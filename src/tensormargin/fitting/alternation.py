@@ -13,6 +13,7 @@ import numpy as np
 from ..runtime import Array, FloatArray, tuning
 from .blocks import block_problem
 from .formats import Block, Tangent, Weight
+from .formats.tucker import TuckerWeight
 from .native import SmallSweeps, small_sweeps
 from .objective import Certificate, MarginProblem
 from .samples.base import Samples, ViewFacts
@@ -80,8 +81,9 @@ class SolvedBlock:
 _LONGEST_STEP = 64.0  # as in small_fit.c
 
 Report = Callable[[int, "Sweep"], None]
+Within = Callable[[list[Array], Weight, FloatArray | None], "_State | None"]
 Sweeping = Generator[BlockRequest, SolvedBlock, Fit]
-Solving = Generator[BlockRequest, SolvedBlock, SolvedBlock]
+Solutions = Generator[BlockRequest, SolvedBlock, SolvedBlock]
 
 
 def alternate(
@@ -94,24 +96,58 @@ def alternate(
     report: Report | None = None,
 ) -> Fit:
     """Minimise Eq. 7 over the blocks of a weight, in turn or together, until it changes by at most ``tol`` (Eq. 15)."""
+    solving = Solving(samples, problem, solver, tol)
+    fit: Fit = solving.drive(sweeps(start, len(problem), tol, max_iter, report, solving))
+    return fit
 
-    def small(start: Start) -> SmallSweeps | None:
-        return small_sweeps(samples, problem, start.weight, start.beta, tol) if solver is solve_dual_cd else None
 
-    sweeping = sweeps(start, len(problem), tol, max_iter, report, small)
-    solved: Any = None
-    while True:
-        try:
-            request = sweeping.send(solved)
-        except StopIteration as finished:
-            fit: Fit = finished.value
-            return fit
-        block = request.block
-        if isinstance(block, Block):
-            design = samples.design(block.contraction)
-        else:  # the parts of a tangent space are always in memory
-            design = samples.side_by_side(block.contractions)
-        solved = solve_block(design, request, problem, solver)
+@dataclass(frozen=True)
+class Solving:
+    """Solves blocks one by one, and what can be done for samples in memory without a request for each step."""
+
+    samples: Samples
+    problem: MarginProblem
+    solver: Solver
+    tol: float
+
+    def drive(self, requests: Generator[BlockRequest, SolvedBlock, Any]) -> Any:
+        """Send solved blocks to a generator of requests, and return what it returns."""
+        solved: Any = None
+        while True:
+            try:
+                request = requests.send(solved)
+            except StopIteration as finished:
+                return finished.value
+            block = request.block
+            if isinstance(block, Block):
+                design = self.samples.design(block.contraction)
+            else:  # the parts of a tangent space are always in memory
+                design = self.samples.side_by_side(block.contractions)
+            solved = solve_block(design, request, self.problem, self.solver)
+
+    def small(self, start: Start) -> SmallSweeps | None:
+        """Return the sweeps of a small fit by compiled code; None if the general way is to be taken."""
+        if self.solver is not solve_dual_cd:
+            return None
+        return small_sweeps(self.samples, self.problem, start.weight, start.beta, self.tol)
+
+    def within(self, bases: list[Array], weight: Weight, beta: FloatArray | None) -> _State | None:
+        """Fit a weight with its factors in the span of these bases; return the state reached, None if it is too large.
+
+        The samples are contracted to the span once; sweeps there cost next to nothing.
+        """
+        sizes = tuple(basis.shape[1] for basis in bases)
+        if len(self.problem) * prod(sizes) > tuning.SMALL_SAMPLES:
+            return None
+        core, factors = weight.core_and_factors()
+        turned = [basis.T @ factor for basis, factor in zip(bases, factors, strict=True)]
+        inside = replace(self, samples=self.samples.within(bases))
+        run = _Run(Start(TuckerWeight(core, turned), beta), len(self.problem), self.tol, None, inside)
+        inside.drive(run.until(tuning.SUBSPACE_SWEEPS))
+        state = run.reached()
+        core, turned = state.weight.core_and_factors()
+        state.weight = weight.with_core(core, [basis @ turn for basis, turn in zip(bases, turned, strict=True)])
+        return state
 
 
 def sweeps(
@@ -120,7 +156,7 @@ def sweeps(
     tol: float,
     max_iter: int,
     report: Report | None = None,
-    small: Callable[[Start], SmallSweeps | None] | None = None,
+    solving: Solving | None = None,
 ) -> Sweeping:
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
@@ -128,7 +164,7 @@ def sweeps(
     rank, unless that would cost more than the sweeps. Both go on until one is ahead by more than half the last decrease
     of the other. As a generator, the loop lets a caller solve the blocks of many fits together.
     """
-    runs = [_Run(start, n_samples, tol, report, small and small(start))]
+    runs = [_Run(start, n_samples, tol, report, solving)]
     size = prod(start.weight.shape)
     is_cheap = n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
     if start.raced and is_cheap and len(start.weight.block_names) > 1:
@@ -136,7 +172,7 @@ def sweeps(
         convex = yield BlockRequest(relaxed, None, runs[0].final_gap, wide=start.weight.wide)
         if np.all(np.isfinite(convex.vector)):
             rival = Start(relaxed.replace(convex.vector), convex.beta)
-            runs.append(_Run(rival, n_samples, tol, report, small and small(rival)))
+            runs.append(_Run(rival, n_samples, tol, report, solving))
     most = tuning.RACED_SWEEPS
     while len(runs) > 1 and most <= max_iter:
         for run in runs:
@@ -165,13 +201,17 @@ class _Run:
     """
 
     def __init__(
-        self, start: Start, n_samples: int, tol: float, report: Report | None, small: SmallSweeps | None
+        self, start: Start, n_samples: int, tol: float, report: Report | None, solving: Solving | None
     ) -> None:
         # Samples so few that compiled code fits them, wherever they are stored
         self._few = n_samples * start.weight.largest_size <= tuning.SMALL_SAMPLES
         self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
         self.final_gap = tuning.GAP_SHARE * tol
-        self._tol, self._report, self._small = tol, report, small
+        self._tol, self._report = tol, report
+        self._small = None if solving is None else solving.small(start)
+        self._within = None
+        if solving is not None and solving.samples.in_memory and not self._few and _solves_are_cheap(start.weight):
+            self._within = solving.within
         self._rest = tol * (tuning.REST_SHARE_OF_FEW if self._few else tuning.REST_SHARE)
         self._one_block = len(start.weight.block_names) == 1
         self._has_tangent = not self._one_block and start.weight.has_tangent
@@ -207,7 +247,7 @@ class _Run:
             return sweep
         self._small = None  # the general way from here on
         if self._from_start or (self._has_tangent and len(self._done) >= tuning.FAST_SWEEPS):
-            return (yield from _tangent_sweep(self.state, self._gap_tol, self._tol, self._few))
+            return (yield from _tangent_sweep(self.state, self._gap_tol, self._tol, self._few, self._within))
         return (yield from _sweep(self.state, self._gap_tol))
 
     def may_pass(self, other: _Run) -> bool:
@@ -216,15 +256,27 @@ class _Run:
         ended = self._converged or _stalled(self._done, self.final_gap, self._gap_tol)
         return not ended and self.state.objective - fall < other.state.objective
 
-    def fit(self) -> Fit:
+    def reached(self) -> _State:
+        """Return the state, with what compiled code has reached."""
         state = self.state
-        weight = state.weight if self._small is None else self._small.weight()
-        return Fit(weight, state.intercept, state.objective, tuple(self._done), self._converged)
+        if self._small is not None:
+            state.weight, state.beta = self._small.weight(), self._small.beta
+        state.gap = max(self._done[-1].gaps)
+        return state
+
+    def fit(self) -> Fit:
+        state = self.reached()
+        return Fit(state.weight, state.intercept, state.objective, tuple(self._done), self._converged)
+
+
+def _solves_are_cheap(weight: Weight) -> bool:
+    """Return whether contracting samples costs far more than solving blocks of a weight."""
+    return prod(weight.shape) >= tuning.CHEAP_SOLVES * weight.n_parameters
 
 
 def _loosest_gap(start: Start) -> float:
     """Return the gap for the blocks of the first sweep; 0 (tight) if contracting costs far more than solving."""
-    if prod(start.weight.shape) >= tuning.CHEAP_SOLVES * start.weight.n_parameters:
+    if _solves_are_cheap(start.weight):
         return 0.0
     return tuning.LOOSEST_GAP if start.beta is None else tuning.LOOSEST_GAP_IF_GOOD
 
@@ -257,7 +309,9 @@ class _State:
         self.objective = np.inf
         self.scale = np.inf
         self.beta = start.beta  # the dual point, a warm start for the next block
+        self.gap = np.inf  # of the last sweep's solves
         self.trial: Weight | None = None  # extrapolation of the last sweeps
+        self.factors_before: list[Array] | None = None  # of a Tucker weight before the last step
         self._entry = self._exit = np.empty(0)
 
     def try_block(self, solved: SolvedBlock) -> bool:
@@ -318,7 +372,9 @@ def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
     return Sweep((state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began)
 
 
-def _tangent_sweep(state: _State, gap_tol: float, tol: float, few: bool) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+def _tangent_sweep(
+    state: _State, gap_tol: float, tol: float, few: bool, within: Within | None
+) -> Generator[BlockRequest, SolvedBlock, Sweep]:
     """Make a step in the tangent space of the weights of one rank, with the core fitted there.
 
     The tangent space contains every block, so its problem is a block problem like the others. A point where each block
@@ -338,30 +394,60 @@ def _tangent_sweep(state: _State, gap_tol: float, tol: float, few: bool) -> Gene
     gaps.append(best.gap)
     promised = state.objective - best.certificate.primal
     if promised > tuning.STATIONARY_SHARE * tol * state.scale:
-        tried = yield from _search_along(state, tangent, best, promised, gap_tol, few)
-        state.try_block(tried)
-        gaps.append(tried.gap)
+        gap = None if within is None or tangent.bases is None else _step_within(state, tangent, best, within)
+        if gap is None:
+            tried = yield from _search_along(state, tangent, best, promised, gap_tol, few)
+            state.try_block(tried)
+            gap = tried.gap
+        gaps.append(gap)
     n_blocks = len(before.block_names)
     return _record(state, before, objective_before, [state.objective] * n_blocks, [max(gaps)] * n_blocks, began)
 
 
+def _step_within(state: _State, tangent: Tangent, best: SolvedBlock, within: Within) -> float | None:
+    """Fit the weight in the span of its factors, of their changes in the tangent space, and of the factors before.
+
+    Where contractions cost far more than solves, this takes the place of a search along the step: as conjugate
+    directions do, the factors before say what earlier steps have found. Returns the gap; None if it is not possible,
+    or the objective would rise.
+    """
+    assert tangent.bases is not None
+    bases, (_, factors) = tangent.bases(best.vector), state.weight.core_and_factors()
+    found = None
+    if state.factors_before is not None:
+        found = within(_joined(bases, state.factors_before), state.weight, best.beta)
+    found = found or within(bases, state.weight, best.beta)
+    if found is None or not found.objective <= state.objective:
+        return None
+    state.weight, state.beta, state.intercept = found.weight, found.beta, found.intercept
+    state.objective, state.scale, state.factors_before = found.objective, found.scale, factors
+    return found.gap
+
+
+def _joined(bases: list[Array], more: list[Array]) -> list[Array]:
+    """Return orthonormal bases of what both span together, in modes that are not smaller than that."""
+    fits = [one.shape[1] + other.shape[1] <= len(one) for one, other in zip(bases, more, strict=True)]
+    every = zip(bases, more, fits, strict=True)
+    return [np.linalg.qr(np.hstack([one, other]))[0] if fit else one for one, other, fit in every]
+
+
 def _search_along(
     state: _State, tangent: Tangent, best: SolvedBlock, promised: float, gap_tol: float, few: bool
-) -> Solving:
+) -> Solutions:
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
     One that gains less than half of what was promised is halved as well; one that gains all of it is doubled as long as
     the objective falls.
     """
 
-    def step(part: float) -> Solving:
+    def step(part: float) -> Solutions:
         near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
         return (yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide))
 
     def gain(solved: SolvedBlock) -> float:
         return state.objective - solved.certificate.primal
 
-    def lengthened(solved: SolvedBlock) -> Solving:
+    def lengthened(solved: SolvedBlock) -> Solutions:
         part = 2.0
         while gain(solved) >= promised and part <= _LONGEST_STEP:
             longer = yield from step(part)

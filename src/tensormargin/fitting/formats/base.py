@@ -76,6 +76,9 @@ class Tangent:
         Turn samples into parts of the N x d design, side by side.
     retract : callable
         Returns a weight of the same rank close to the one with a new vector.
+    bases : callable, or None
+        Returns an orthonormal basis per mode in which the factors of a Tucker weight lie, and their changes to a new
+        vector; None if the weight is none.
 
     Examples
     --------
@@ -92,10 +95,11 @@ class Tangent:
     vector: FloatArray
     contractions: tuple[Any, ...]
     retract: Callable[[Array], Weight]
+    bases: Callable[[Array], list[Array]] | None = None
 
     def seen_as(self, other: Callable[[Weight], Weight]) -> Tangent:
         """Return the tangent space of the same weight in another format, given the conversion to it."""
-        return Tangent(self.vector, self.contractions, lambda vector: other(self.retract(vector)))
+        return Tangent(self.vector, self.contractions, lambda vector: other(self.retract(vector)), self.bases)
 
 
 class Weight(ABC):

@@ -144,26 +144,39 @@ class TuckerWeight(Weight):
         parts = (replaced(self._contraction(mode, rows[mode]), removed=self.factors[mode]) for mode in free)
         sizes = [self.core.size, *(self.factors[mode].size for mode in free)]
 
-        def retract(vector: Array) -> TuckerWeight:
+        def changed(vector: Array) -> tuple[Array, dict[int, Array]]:
             core, *changes = np.split(vector, np.cumsum(sizes)[:-1])
-            terms: list[tuple[int | None, Array, Array]] = [(None, core.reshape(self.core.shape), self.factors[0])]
-            for mode, change in zip(free, changes, strict=True):
+            changes = [one.reshape(self.factors[mode].shape) for mode, one in zip(free, changes, strict=True)]
+            return core.reshape(self.core.shape), dict(zip(free, changes, strict=True))
+
+        def retract(vector: Array) -> TuckerWeight:
+            core, changes = changed(vector)
+            terms: list[tuple[int | None, Array, Array]] = [(None, core, self.factors[0])]
+            for mode, change in changes.items():
                 folded = np.moveaxis(rows[mode].T.reshape(-1, *_without(self.core.shape, mode)), 0, mode)
-                terms.append((mode, folded, change.reshape(self.factors[mode].shape)))
+                terms.append((mode, folded, change))
             return self._nearest(terms)
 
+        def bases(vector: Array) -> list[Array]:
+            return [basis for basis, _ in self._widened(changed(vector)[1])]
+
         vector = np.concatenate([self.core.ravel(), np.zeros(sum(sizes[1:]))])
-        return Tangent(vector, (self._core_block().contraction, *parts), retract)
+        return Tangent(vector, (self._core_block().contraction, *parts), retract, bases)
+
+    def _widened(self, changes: dict[int, Array]) -> list[tuple[Array, Array]]:
+        """Return a basis per mode of the factor and its change, if there is one, and their coordinates in it."""
+        pairs = []
+        for mode, own in enumerate(self.factors):
+            basis, triangle = np.linalg.qr(np.hstack([own, changes[mode]]) if mode in changes else own)
+            pairs.append((basis, triangle))
+        return pairs
 
     def _nearest(self, terms: list[tuple[int | None, Array, Array]]) -> TuckerWeight:
         """Return a weight of this rank near a sum of terms: a mode, a core, and the factor that replaces the mode's.
 
         The sum is a Tucker tensor of at most twice the rank, so that only a small core has to be decomposed.
         """
-        changed = {mode: factor for mode, _, factor in terms if mode is not None}
-        pairs = [
-            np.linalg.qr(np.hstack([own, changed[k]]) if k in changed else own) for k, own in enumerate(self.factors)
-        ]
+        pairs = self._widened({mode: factor for mode, _, factor in terms if mode is not None})
         whole: Array = np.zeros([basis.shape[1] for basis, _ in pairs])
         for mode, core, _ in terms:
             halves = (

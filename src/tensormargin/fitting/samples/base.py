@@ -15,6 +15,7 @@ from ...runtime import Array, tuning
 from ..designs import Design
 
 _TYPICAL_OF = 5
+_IN_SPAN = 1e-12
 _OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in units of the spread
 
 
@@ -80,6 +81,17 @@ class HalfContraction:
     half: str = ""
     matrices: Sequence[Array] = ()
     result: Any = None
+
+    def turns_to(self, half: str, matrices: Sequence[Array]) -> list[Array] | None:
+        """Return what turns these matrices, if they have orthonormal columns, into others in their span, or None."""
+        if half != self.half or len(matrices) != len(self.matrices):
+            return None
+        pairs = list(zip(self.matrices, matrices, strict=True))
+        if any(len(own) != len(other) or own.shape[1] < other.shape[1] for own, other in pairs):
+            return None
+        turns = [own.T @ other for own, other in pairs]
+        lost = max(float(np.abs(own @ turn - other).max()) for turn, (own, other) in zip(turns, pairs, strict=True))
+        return turns if lost <= _IN_SPAN else None
 
     def is_of(self, half: str, matrices: Sequence[Array]) -> bool:
         """Return whether this is the contraction of a half with matrices equal to these."""
@@ -152,12 +164,19 @@ class Samples(ABC):
     def design(self, contraction: Any) -> Array | Design:
         """Return the N x d design of a contraction, in memory or with the samples. The next call may overwrite it."""
 
+    def within(self, bases: Sequence[Array]) -> Samples:
+        """Return the samples contracted with an orthonormal basis per mode: as tensors in these bases, in float64."""
+        raise NotImplementedError  # for samples `in_memory`
+
     def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
-        designs = ((one, self.design(one)) for one in contractions)
-        return np.hstack(
-            [one.projected(part if isinstance(part, np.ndarray) else part.to_numpy()) for one, part in designs]
-        )
+        # Those that share a half of the modes with the first one come first: the last half contracted is kept.
+        halves = [getattr(one, "half", None) for one in contractions]
+        designs: dict[int, Array] = {}
+        for k in sorted(range(len(halves)), key=lambda k: halves[k] != halves[0]):
+            part = self.design(contractions[k])
+            designs[k] = contractions[k].projected(part if isinstance(part, np.ndarray) else part.to_numpy())
+        return np.hstack([designs[k] for k in range(len(halves))])
 
 
 def typical_rows(count: int) -> Array:

@@ -171,9 +171,25 @@ class MemorySamples(Samples):
         if not self._last.is_of(half, matrices):
             kept = prod(self.shape[self.split :] if half == "head" else self.shape[: self.split])
             outer, inner = (1, kept) if half == "head" else (kept, 1)
-            result = self._contract(matrices, self._last.result, outer, inner)
+            turns = self._last.turns_to(half, matrices)
+            if turns is None:
+                result = self._contract(matrices, self._last.result, outer, inner)
+            else:  # the last contraction has all that is needed, and is smaller than the samples
+                sizes = tuple(len(turn) for turn in turns)
+                shape = (*sizes, inner) if half == "head" else (outer, *sizes)
+                last = MemorySamples(self._last.result.reshape(len(self), *shape), dtype=self.dtype)
+                result = last._contract(turns, None, outer, inner)
             self._last = HalfContraction(half, list(matrices), result)
         return self._last.result
+
+    def within(self, bases: Sequence[Array]) -> MemorySamples:
+        partial = self.partial("head", bases[: self.split]).reshape(len(self), -1)
+        rest = bases[self.split :]
+        lead = prod(basis.shape[1] for basis in bases[: self.split])
+        tail = MemorySamples(partial.reshape(len(self), lead, *self.shape[self.split :]), dtype=self.dtype)
+        inside = tail._contract(rest, None, lead, 1) if rest else partial
+        array = inside.astype(np.float64).reshape(len(self), *(basis.shape[1] for basis in bases))
+        return MemorySamples(array)
 
     def _contract(self, matrices: Sequence[Array], memory: Array | None, outer: int, inner: int) -> Array:
         """Contract the modes between ``outer`` leading and ``inner`` trailing entries, into ``memory`` if it fits."""
