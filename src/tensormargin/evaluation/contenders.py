@@ -227,7 +227,7 @@ def contender(name: str, lam_grid: Sequence[float] = LAM_GRID, class_weight: Any
     ``class_weight`` is used by LinearSVC only.
     """
     if name == "LinearSVC":
-        svc = LinearSVC(max_iter=2000, random_state=0, class_weight=class_weight)
+        svc = LinearSVC(random_state=0, class_weight=class_weight)
         return Contender(name, Pipeline([("flat", FlatUnit()), ("svc", svc)]), {"svc__C": C_GRID})
     if name == MAJORITY:
         return Contender(name, DummyClassifier(strategy="most_frequent"), {})
