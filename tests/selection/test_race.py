@@ -10,12 +10,14 @@ from click.testing import CliRunner
 from conftest import low_rank_classes
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 
 from tensormargin import TensorMarginClassifier, TensorScaler
 from tensormargin.cli import main
 from tensormargin.cli.fit import Duration
 from tensormargin.evaluation import FitPlan
 from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
+from tensormargin.selection.kinds import settled
 from tensormargin.selection.race import FEWEST, Race, similarity, smooth
 from tensormargin.selection.splits import repeated_splits, splits_of_some_classes
 
@@ -126,6 +128,7 @@ class TestManyClasses:
         assert done[race.alive, :5].all()
         assert not done[~race.alive, :5].all(axis=1).any()
         assert done[1:, :5].sum() < done[:, 5:].sum() < done.size / 4
+        assert race.alive.sum() <= FEWEST + 1 + 5  # the default, and the best on each split
         np.testing.assert_array_equal(race.scores[done], scores[done])
         best = int(np.argmax(np.where(race.alive, race.scores[:, :5].mean(axis=1), -np.inf)))
         assert np.quantile(scores[:, :5].mean(axis=1), 0.8) < scores[best, :5].mean()
@@ -169,6 +172,16 @@ class TestManyClasses:
         assert search.score(X, y) > 0.9
         probabilities = search.predict_proba(X)
         assert probabilities.shape == (len(y), 12)
+
+    def test_a_preparation_that_needs_more_samples_than_some_classes_have(self):
+        rng = np.random.default_rng(0)
+        y = np.repeat(np.arange(12), 6)
+        X = 2.0 * rng.standard_normal((12, 50))[y] + rng.standard_normal((len(y), 50))
+        search = TensorMarginClassifierCV(
+            ["full"], lams=[0.1, 1, 10], cv=3, preparation=[None, PCA(30)], random_state=0
+        ).fit(X, y)  # a training set of six classes has 24 samples
+        assert search.score(X, y) > 0.9
+        assert not any("of some classes" in text for text in search.cv_results_["dropped"])
 
 
 class TestSmoothing:
@@ -400,7 +413,8 @@ class TestCommandLine:
         )
         assert result.exit_code == 0, result.output
         assert "mu 1" in result.output
-        cut = "the budget of 1e-06 s was spent after 5 fits and left no time for 2 of 3 preparations"
-        assert f"Best so far: {cut}; a longer --budget allows more" in result.output
+        number = len(settled("plain", (5, 6), None, None, False, -1)["preparation"])
+        cut = f"was spent after 5 fits and left no time for {number - 1} of {number} preparations"
+        assert f"Best so far: the budget of 1e-06 s {cut}; a longer --budget allows more" in result.output
         assert "Note: that took " in result.output
         assert "more than the 1e-06 s of --budget: loading, one model and the files are never cut" in result.output
