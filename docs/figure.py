@@ -1,4 +1,4 @@
-"""Draw the picture of the README: ``pip install . && python docs/figure.py``."""
+"""Draw the picture of the README: ``pip install ".[cli]" && python docs/figure.py``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,16 @@
-"""Runs the command line: ``python -m tensormargin``."""
+"""Runs the command line: ``tensormargin`` and ``python -m tensormargin``."""
 
-from .cli import run
+
+def main() -> None:
+    """Run the command line, or say how to install what it needs."""
+    try:
+        from .cli import run
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        raise SystemExit("The commands need click and more: pip install 'tensormargin[cli]'") from None
+    run()
+
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -160,3 +160,45 @@ def test_predict_and_inspect_import_little_more_than_scikit_learn(tmp_path):
         used = {tuple(name.split(".")[1:3]) for name in imported if name.count(".") > 1}
         assert [name for wing, name in used if wing in ("evaluation", "plots", "report", "paper")] == ["sentences"]
         assert any(wing == "selection" for wing, _ in used) == (kind == "search")
+
+
+_CORE = """
+import sys
+for name in ("click", "rich", "skops", "matplotlib", "PIL", "jinja2"):
+    sys.modules[name] = None
+import numpy as np
+import tensormargin, tensormargin.plots, tensormargin.report
+from tensormargin import Axis, SampleSet, TensorMarginClassifierCV, load_model, load_samples, save_model
+X, y = np.random.default_rng(0).standard_normal((24, 4, 3)), np.arange(24) % 2
+np.savez("data.npz", X=X, y=y)
+samples = load_samples("data.npz")
+model = TensorMarginClassifierCV(("cp", "tt"), (1,), (1.0,), (1,), cv=2).fit(samples.data, samples.target)
+save_model("model.skops", model)
+assert (load_model("model.skops").model.predict(X) == model.predict(X)).all()
+assert samples._repr_html_()
+for function in (
+    lambda: tensormargin.plots.plot_map(X[0]),
+    lambda: tensormargin.report.render(None),
+    lambda: save_model("other.skops", __import__("sklearn.svm").svm.SVC().fit(X[:, 0], y)),
+):
+    try:
+        function()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_the_library_works_without_what_commands_and_figures_need(tmp_path):
+    done = subprocess.run([sys.executable, "-c", _CORE], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [f"this needs {name}: pip install 'tensormargin[cli]'" for name in ("matplotlib", "jinja2", "skops")]
+    assert done.stdout.splitlines() == lines
+
+
+def test_commands_without_their_extra_say_what_to_install():
+    code = "import sys; sys.modules['click'] = None; from tensormargin.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        "The commands need click and more: pip install 'tensormargin[cli]'",
+    )

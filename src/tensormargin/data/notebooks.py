@@ -112,8 +112,10 @@ def _signed(shares: FloatArray) -> FloatArray:
 
 
 def _image(colours: FloatArray, words: str) -> str:
-    from PIL import Image  # most sessions need none
-
+    try:
+        from PIL import Image  # most sessions need none
+    except ImportError:
+        return escape(words)
     steps = [-(-size // _LONGEST_ENTRY) for size in colours.shape]
     thin = colours[:: steps[0], :: steps[1]]
     zoom = max(1, _SHORTEST_SIDE // max(thin.shape[:2]))

@@ -345,6 +345,8 @@ def _read_first(folder: Path, names: Sequence[str], rules: FileRules) -> list[_R
         return [(array, None, None)]
     if any(file_words(name) == "NIfTI volumes" for name in native):
         require_package(folder / native[0], "nibabel", "neuro", "a NIfTI file")
+    else:
+        require_package(folder / native[0], "PIL", "cli", "an image")
     try:
         return list(zip(*call(".pictures.read_some", folder, native, rules), strict=True))
     except ParserFailedError:  # find the file that the parser fails on

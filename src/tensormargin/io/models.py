@@ -35,7 +35,7 @@ from ..data import (
 )
 from ..estimators import to_device
 from ..inspection import ModelChain, remembered_shape
-from ..runtime import Array, listed, replacing, software_versions
+from ..runtime import Array, from_extra, listed, replacing, software_versions
 from ..transformers import TensorKernel, describe_step, is_masker
 from .archive import (
     OWN_CLASSES,
@@ -262,11 +262,14 @@ def save_model(
     return dict(json.loads(text))
 
 
+def _skops() -> Any:
+    """Return skops, which imports all of scikit-learn, and PyTorch if it is installed: where our own code is no use."""
+    return from_extra("skops.io")
+
+
 def _write_with_skops(path: str | Path, model: Any) -> None:
     """Write an archive; raise TypeError, with the step and a remedy, if `load_model` would reject it."""
-    import skops.io  # imports all of scikit-learn, and PyTorch if it is installed: only where our own code is no use
-
-    skops.io.dump(model, path, compression=zipfile.ZIP_DEFLATED)
+    _skops().dump(model, path, compression=zipfile.ZIP_DEFLATED)
     if not _foreign(set(_untrusted(path, Path(path).read_bytes()))):
         return
     name, holder = _holder("", model)
@@ -365,8 +368,6 @@ def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> Any:
 
 def _read_with_skops(path: str | Path) -> Callable[[], Any]:
     """Return a function that builds the object in an archive; raise `BadFileError` if it has types not trusted here."""
-    import skops.io  # as in `_write_with_skops`
-
     content = present_bytes(path)
     untrusted = _untrusted(path, content)
     foreign = _foreign(set(untrusted))
@@ -375,7 +376,7 @@ def _read_with_skops(path: str | Path) -> Callable[[], Any]:
             f"{path}: holds types that a model of tensormargin does not have, {brief(', '.join(foreign))}; it is "
             "not loaded"
         )
-    return partial(skops.io.loads, content, trusted=untrusted)
+    return partial(_skops().loads, content, trusted=untrusted)
 
 
 def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
@@ -430,10 +431,9 @@ def _versions(facts: Mapping[str, Any]) -> str:
 
 
 def _untrusted(path: str | Path, content: bytes) -> list[str]:
-    import skops.io
-
+    skops = _skops()
     try:
-        return list(skops.io.get_untrusted_types(data=content))
+        return list(skops.get_untrusted_types(data=content))
     # As in load_model: a damaged archive can raise anything.
     except Exception as error:
         raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
@@ -503,9 +503,8 @@ def _holder(name: str, part: Any) -> tuple[str, Any]:
 
 
 def _untrusted_in(part: Any) -> set[str]:
-    import skops.io
-
-    return set(skops.io.get_untrusted_types(data=skops.io.dumps(part)))
+    skops = _skops()
+    return set(skops.get_untrusted_types(data=skops.dumps(part)))
 
 
 def _advice(holder: Any, foreign: list[str]) -> str:

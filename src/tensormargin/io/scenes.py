@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Axes, Axis, BadFileError, FileRules, check_regular, check_text, parsed_bytes, parsing
+from ..data import (
+    Axes,
+    Axis,
+    BadFileError,
+    FileRules,
+    check_regular,
+    check_text,
+    parsed_bytes,
+    parsing,
+    require_package,
+)
 from ..runtime import Array
 from .arrays import container_endings, container_kind, open_arrays
 from .containers import stored_axes
@@ -296,6 +306,7 @@ def _picture(path: Path, rules: FileRules) -> _Found:
             where = Georeference(str(path), {}, found["crs"], tuple(found["transform"]))
             cube = {"scene": np.moveaxis(found["bands"], 0, -1)}
             return _Found(cube, "GeoTIFF scene", axis, tuple(found["class_names"]), where)
+    require_package(path, "PIL", "cli", "an image")
     with parsing(path, "a TIFF or PNG file with bands", f"{_TIFF_REMEDY}'tensormargin[geo]'"):
         return _Found({"scene": np.moveaxis(call(".pictures.read_pages", path, rules), 0, -1)}, "TIFF scene")
 

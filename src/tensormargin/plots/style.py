@@ -12,7 +12,7 @@ import numpy as np
 from ..data import AnyAxes, Axes, Axis, checked_axes
 from ..inspection import ModelChain
 from ..io import MARK
-from ..runtime import Array, FloatArray, join_with_and
+from ..runtime import Array, FloatArray, from_extra, join_with_and
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Panel
@@ -49,9 +49,7 @@ def panels(axes: Any, grid: tuple[int, int], width: float, height: float, **opti
     """Return one axes per grid cell, row by row: the given ones, or those of a new pyplot figure (inches)."""
     rows, columns = grid
     if axes is None:
-        import matplotlib.pyplot as plt
-
-        size = (width, height)
+        plt, size = from_extra("matplotlib.pyplot"), (width, height)
         _, created = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, **options)
         return created.ravel()
     given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()

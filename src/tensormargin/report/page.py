@@ -17,7 +17,7 @@ from ..data import AnyAxes
 from ..inspection import ModelChain
 from ..io import replacing
 from ..plots import plot_comparison, plot_factors
-from ..runtime import percent, short_number
+from ..runtime import from_extra, percent, short_number
 
 WIDTH, HEIGHT = 4.3, 2.9
 """Size of a figure in inches: half of the page on a large screen, all of it on a telephone."""
@@ -149,12 +149,11 @@ def render(page: Page) -> str:
     >>> "&lt;b&gt;" in html
     True
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("tensormargin.report"),
+    jinja2 = from_extra("jinja2")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tensormargin.report"),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -190,10 +189,8 @@ def picture(
     **options: Any,
 ) -> Picture:
     """Return the figure drawn by a function of `tensormargin.plots`, as SVG of a size in inches."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-
-    with matplotlib.rc_context(_SETTINGS):
+    plt = from_extra("matplotlib.pyplot")
+    with plt.rc_context(_SETTINGS):
         axes = draw(*arguments, **options)
         figure = (axes.flat[0] if hasattr(axes, "flat") else axes).figure
         figure.set_size_inches(*size)
@@ -248,12 +245,10 @@ def interval_picture(
 
 def factor_pictures(model: Any, problem: int, view: str | None = None, axes: AnyAxes = None) -> list[Picture]:
     """Return one picture per mode of the factors of a weight; ``axes`` are those of the samples."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-
+    plt = from_extra("matplotlib.pyplot")
     shape = ModelChain.of(model).classifier.sample_shape_
     order = len(shape if view is None else shape[view])
-    with matplotlib.rc_context(_SETTINGS):
+    with plt.rc_context(_SETTINGS):
         figures = [plt.figure(figsize=(WIDTH, 0.85 * HEIGHT), layout="constrained") for _ in range(order)]
         panels = [figure.add_subplot() for figure in figures]
         plot_factors(model, problem=problem, view=view, axes=panels, mode_axes=axes)

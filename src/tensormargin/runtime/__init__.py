@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster import goes_to_cluster, on_cluster, sent_once, take
     from .dask_waits import arriving, client_in_use, computed, gathered
     from .host import available_bytes, software_versions, used_data_bytes
+    from .lazy import from_extra
     from .processes import worker_options
     from .progress import Costs, Deadline, EqualStages, Forecast, Progress, WorkMeter, stage_progress
     from .threads import over_parts, slices, sum_over_parts, worker_threads

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use, so that importing it costs nothing."""
+"""Imports on first use: names of a package, so that importing it costs nothing, and libraries that may be missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+
+def from_extra(module: str, extra: str = "cli") -> Any:
+    """Import a module of an extra; the error says how to install it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise ImportError(f"this needs {package}: pip install 'tensormargin[{extra}]'", name=package) from error
 
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from ...data import MOST_PAGES, BadFileError, FileRules, check_regular, parsing
 from ...runtime import Array
 from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 
-Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
+with suppress(ImportError):  # volumes need no Pillow, and `require_package` has asked for it where images are read
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
 
 _BATCH_BYTES = 2**25
 _PNG = b"\x89PNG\r\n\x1a\n"
