@@ -83,6 +83,6 @@ if __name__ == "__main__":
     found = lines()
     if kept and (missing := unnamed(kept, found)):
         raise SystemExit(
-            "\n".join(['CHANGELOG.md, section "Unreleased", does not say what has changed here:', *missing])
+            "\n".join(["The first section of CHANGELOG.md does not name what has changed here:", *missing])
         )
     LIST.write_text("\n".join(found) + "\n", encoding="utf-8")
