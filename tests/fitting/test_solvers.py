@@ -10,6 +10,7 @@ from reference import box_qp, random_block
 
 from tensormargin.fitting import SOLVERS, MarginProblem, Objective
 from tensormargin.fitting.blocks import block_problem
+from tensormargin.fitting.solvers import dual_cd
 
 pytestmark = pytest.mark.numerical
 
@@ -162,3 +163,26 @@ def test_what_is_not_finite_is_not_called_solved(solver, entry, lam):
         solution = SOLVERS[solver](problem, tol=1e-3, max_epochs=300)
     assert not solution.converged
     assert solution.certificate.relative_gap > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_step_to_the_minimum_on_a_face_is_cut_at_the_bounds_where_the_dual_rises_most(seed):
+    rng = np.random.RandomState(seed)
+    design, signs = rng.standard_normal((40, 30)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    problem = block_problem(design, MarginProblem(signs, Objective(5.0, 0.0, 0.0, np.full(40, 1 / 40)), 0.0))
+    beta = problem.lower + rng.rand(40) * (problem.upper - problem.lower)
+    free = np.flatnonzero(rng.rand(40) < 0.25)
+    rows = problem.rows[free]
+    gram, right = rows @ rows.T, 1.0 - rows @ problem.primal_point(beta)
+    step = dual_cd._solve_semidefinite(gram, right)
+    moved, hit = dual_cd._cut_at_bounds(beta[free], step, right, gram, problem, free)
+
+    def rise(change):
+        return change @ right - 0.5 * change @ gram @ change
+
+    lower, upper = problem.lower[free], problem.upper[free]
+    assert np.all((moved >= lower) & (moved <= upper))
+    np.testing.assert_array_equal(hit, (moved == lower) | (moved == upper))
+    share = min(1.0, float((np.where(step > 0, upper - beta[free], beta[free] - lower) / np.abs(step)).min()))
+    assert rise(moved - beta[free]) >= rise(share * step) - 1e-12
+    np.testing.assert_allclose(gram @ step, right, atol=1e-8)

@@ -22,7 +22,7 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack, qr, solve_triangular
+from scipy.linalg import blas, lapack, qr, solve_triangular
 
 from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, tuning
 from .designs import Design, Matrix
@@ -147,7 +147,7 @@ class FeatureSide(BlockProblem):
         def whiten(part: slice) -> None:
             for where in _row_slices(rows.shape, part):
                 signed = self._signed.take(which[where], rows.dtype)
-                rows[where] = signed if matrix is None else signed @ matrix
+                rows[where] = signed if matrix is None else _times_triangle(signed, matrix)
 
         over_parts(whiten, len(which), rows.nbytes)
         return rows
@@ -237,6 +237,13 @@ def _whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
     centred *= np.sqrt(2.0 * objective.mu1 * objective.weights)[:, None]
     (triangle,) = qr(np.vstack([centred, np.eye(rows.shape[1])]), mode="r", overwrite_a=True, check_finite=False)
     return _inverse(triangle[: rows.shape[1]], objective.mu1)
+
+
+def _times_triangle(rows: Array, triangle: Array) -> Array:
+    """Return ``rows @ triangle`` for an upper triangle, in half the time of a product; the rows are overwritten."""
+    multiply = blas.strmm if rows.dtype == np.float32 else blas.dtrmm
+    product: Array = multiply(1.0, triangle.T, rows.T, lower=1, overwrite_b=1)
+    return product.T
 
 
 def _moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:

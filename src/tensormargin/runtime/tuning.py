@@ -145,8 +145,8 @@ NEAR_MARGIN = 0.1
 NEARLY_ALL = 0.6
 """If more than this share of the remaining samples is wanted, the working set takes all of them."""
 FACE_EPOCHS = 30
-"""Multiplications allowed for the exact solve, in epochs of descent. Without it, fits take 0.6 to 1.1 times as long,
-but MNIST 3-8 with a Tucker weight at lambda 1000 takes 2.9 times."""
+"""Multiplications allowed for the exact solve, in epochs of descent. Without it, fits take 0.75 to 1.3 times as long,
+but MNIST 3-8 with a Tucker weight at lambda 1000 takes 3 times."""
 FACE_WORK_IF_SMALL = 100_000_000
 """Multiplications allowed for small problems, which must be solved exactly."""
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+from scipy.linalg import lapack
 
 from ...runtime import Array, FloatArray, tuning
 from ..blocks import BlockProblem
@@ -156,37 +157,57 @@ def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solutio
     """
     beta, u = solution.beta.copy(), solution.u.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
+    if not 0 < free.size <= tuning.MOST_FREE:
+        return solution
+    rows = working.rows_at(free)
+    gram = rows @ rows.T
     work = tuning.FACE_WORK_IF_SMALL if _is_small(problem) else tuning.FACE_EPOCHS * prod(problem.shape)
-    while 0 < free.size <= tuning.MOST_FREE and work > 0:
-        work -= free.size**2 * (free.size + problem.shape[1])
-        rows = working.rows_at(free)
-        step = _solve_semidefinite(rows, 1.0 - rows @ u)
-        share, hit = _longest_step(beta[free], step, problem.lower[free], problem.upper[free])
-        moved = beta[free] + share * step
-        moved[hit] = np.where(step[hit] > 0, problem.upper[free][hit], problem.lower[free][hit])
+    work -= gram.size * problem.shape[1]
+    while free.size and work > 0:
+        work -= free.size**3
+        right = 1.0 - rows @ u
+        moved, hit = _cut_at_bounds(beta[free], _solve_semidefinite(gram, right), right, gram, problem, free)
         u += (moved - beta[free]) @ rows
         beta[free] = moved
-        if not hit.size:
+        if not hit.any():
             break
-        free = np.delete(free, hit)
+        free, rows, gram = free[~hit], rows[~hit], gram[np.ix_(~hit, ~hit)]
     candidate = solution_at(problem, np.clip(beta, problem.lower, problem.upper), solution.n_epochs + 1, tol)
     better = candidate.certificate.dual >= solution.certificate.dual
     return candidate if better else solution
 
 
-def _longest_step(start: Array, step: Array, lower: Array, upper: Array) -> tuple[float, Array]:
-    """Return the largest share of a step, at most 1, that stays in the box, and the coordinates that reach a bound."""
+def _cut_at_bounds(
+    start: Array, step: Array, right: Array, gram: Array, problem: BlockProblem, free: Array
+) -> tuple[Array, Array]:
+    """Return a point along a step that stays in the box, and which coordinates are at a bound.
+
+    Either every coordinate is cut by itself, or all by one share: whichever raises the dual more, whose gradient is
+    ``right`` (`native/small_block.c` does the same).
+    """
+    lower, upper = problem.lower[free], problem.upper[free]
+    moved = np.clip(start + step, lower, upper)
     room = np.where(step > 0, upper - start, start - lower)
+    hit = np.abs(step) >= room
+    if not hit.any():
+        return moved, hit
     with np.errstate(divide="ignore", over="ignore"):
         shares = room / np.abs(step)
-    share = float(shares.min())
-    return (1.0, np.empty(0, int)) if share >= 1.0 else (share, np.flatnonzero(shares <= share))
+    share, change = float(shares.min()), moved - start
+    if share >= 1.0 or change @ right - 0.5 * change @ gram @ change > share * (1.0 - 0.5 * share) * (right @ step):
+        return moved, hit
+    hit = shares <= share
+    together = np.clip(start + share * step, lower, upper)
+    return np.where(hit, np.where(step > 0, upper, lower), together), hit
 
 
-def _solve_semidefinite(rows: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the solution of ``rows rows' x = right``; a tiny ridge makes repeated rows share the step evenly."""
-    gram = rows @ rows.T
-    gram.flat[:: len(gram) + 1] += 1e-13 * float(np.trace(gram)) + np.finfo(float).tiny
-    inverse = np.linalg.inv(gram)
-    solution = inverse @ right
-    return solution + inverse @ (right - rows @ (solution @ rows))
+def _solve_semidefinite(gram: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the solution of ``gram x = right``; a tiny ridge makes repeated rows share the step evenly."""
+    ridged = gram.copy()
+    ridged.flat[:: len(gram) + 1] += 1e-13 * float(np.trace(gram)) + np.finfo(float).tiny
+    factor, failed = lapack.dpotrf(ridged, lower=1, overwrite_a=1)
+    if failed:  # rounding has left less than the ridge
+        return np.asarray(np.linalg.lstsq(gram, right, rcond=None)[0])
+    solution, _ = lapack.dpotrs(factor, right, lower=1)
+    more, _ = lapack.dpotrs(factor, right - gram @ solution, lower=1)
+    return np.asarray(solution + more)
