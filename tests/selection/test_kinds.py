@@ -38,7 +38,7 @@ from tensormargin.io import SampleSet, load_samples
 from tensormargin.runtime import tuning
 from tensormargin.selection import KINDS, guess_kind, time_mode
 from tensormargin.selection.grid import candidates, default_of, side_by_side
-from tensormargin.selection.kinds import WAYS, _ways, alternatives, views_of
+from tensormargin.selection.kinds import WAYS, alternatives, views_of
 from tensormargin.selection.scoring import select_candidate
 from tensormargin.transformers import Crop, Recipe, shared
 from tensormargin.transformers.representations.base import Sharing
@@ -115,7 +115,8 @@ class TestTable:
     def test_there_are_alternatives_for_every_shape(self, kind, shape):
         tried = alternatives(kind, shape)
         unions = [one for one in tried if isinstance(one, TensorUnion)]
-        assert len(tried) == len([name for name in KINDS[kind].alone if WAYS[name].suits(shape)]) + len(unions)
+        alone = {*KINDS[kind].alone, *(() if unions else KINDS[kind].together)}
+        assert len(tried) == len([name for name in alone if WAYS[name].suits(shape)]) + len(unions)
         assert [name.replace("_", " ") for one in unions for name, _ in one.transformer_list] == views_of(kind, shape)
         assert tried
         assert unions in ([], tried[-1:])
@@ -260,8 +261,8 @@ class TestAutoModel:
     @pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 1, 4), (2, 8)], ids=str)
     def test_no_kind_is_only_linear(self, shape):
         for kind in KINDS:
-            assert any(not way.linear for way in _ways(kind, shape, False).values()), kind
-            assert all(way.linear for way in _ways(kind, shape, True).values())
+            assert "TensorKernel" in repr(alternatives(kind, shape)), kind
+            assert "TensorKernel" not in repr(alternatives(kind, shape, linear=True)), kind
 
     @pytest.mark.parametrize("shape", [(2,), (3, 1), (1, 2, 2)], ids=str)
     def test_plain_samples_that_no_linear_model_separates(self, shape):

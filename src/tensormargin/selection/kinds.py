@@ -206,8 +206,10 @@ def alternatives(
     ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
     ways = _ways(kind, shape, linear)
-    found = [ways[name].make(shape, sfreq) for name in KINDS[kind].alone if name in ways]
-    together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views_of(kind, shape, linear)]
+    views = views_of(kind, shape, linear)
+    alone = [*KINDS[kind].alone, *(() if views else KINDS[kind].together)]  # such as the kernel of short vectors
+    found = [ways[name].make(shape, sfreq) for name in dict.fromkeys(alone) if name in ways]
+    together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views]
     if together:
         found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
     if before is None:
