@@ -146,9 +146,11 @@ def tried(kind: str) -> str:
 
 
 def in_code(transformer: object) -> str:
-    """Return a transformer, or the steps of a pipeline, as code."""
+    """Return a transformer, the steps of a pipeline, or the members of a union, as code."""
     if transformer is None:
         return "none"
+    if members := getattr(transformer, "transformer_list", None):
+        return "; ".join(in_code(member) for _, member in members)
     steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
     return ", ".join(f"`{' '.join(repr(step).split())}`" for step in steps)
 

@@ -16,6 +16,7 @@ from ..runtime import is_lazy
 from ..transformers import (
     AnovaMask,
     BandPower,
+    CompetingConvolutions,
     Connectome,
     Convolutions,
     Covariances,
@@ -81,6 +82,19 @@ def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callab
     )
 
 
+def _patterns(shape: Shape, sfreq: float | None) -> Any:
+    """Return both kinds of convolutions along the last mode with more than one entry, as views.
+
+    Among all views, competing convolutions add less, and quantiles over intervals nothing (docs/representations.md).
+    """
+    competing = CompetingConvolutions(mode=_modes(shape)[-1] - len(shape), vectorize=True)
+    return TensorUnion([("convolutions", _convolutions(-1)(shape, sfreq)), ("competing_convolutions", competing)])
+
+
+def _long(shape: Shape) -> bool:
+    return _sizes(shape)[-1] >= _SHORTEST
+
+
 def _colours(shape: Shape) -> int:
     """Return the mode of red, green and blue of colour images: the last one with three entries."""
     return max(mode for mode, size in enumerate(shape) if size == 3)
@@ -117,7 +131,8 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "power": Way(
             lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
         ),
-        "convolutions": Way(_convolutions(-1), lambda shape: _sizes(shape)[-1] >= _SHORTEST),
+        "convolutions": Way(_convolutions(-1), _long),
+        "patterns": Way(_patterns, _long),
         "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
         "kernel of entries": Way(_kernel(1.0)),
@@ -159,7 +174,7 @@ class Kind:
 
 
 _ALONG_TIME = (
-    ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions"),
+    ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions", "patterns"),
     ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
 )
 
