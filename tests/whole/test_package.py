@@ -40,9 +40,20 @@ def test_the_citation_is_complete_and_of_this_version():
     assert {"cff-version", "message", "title", "authors", "license", "version"} <= set(citation)
     assert citation["version"] == tensormargin.__version__
     assert citation["license"] == PROJECT["license"]
+    assert citation["date-released"].isoformat() >= "2026-11"
     for one in (citation, *citation["references"]):
         assert one["title"]
         assert all({"name", "family-names"} & set(author) for author in one["authors"])
+
+
+def test_the_recipe_for_conda_has_the_version_and_the_dependencies_of_the_project():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which Dask installs")
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == tensormargin.__version__
+    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"], f"python{PROJECT['requires-python']}"]
+    run = [line.replace(" ", "").replace("matplotlib-base", "matplotlib") for line in recipe["requirements"]["run"]]
+    assert sorted(run) == sorted(needed)
+    assert f"tensormargin = {PROJECT['scripts']['tensormargin']}" in recipe["build"]["python"]["entry_points"]
 
 
 def test_the_lowest_python_is_declared_once():

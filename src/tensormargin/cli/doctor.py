@@ -19,7 +19,7 @@ from ._outputs import can_write_in, print_json
 
 _FOR_OTHERS = ("all", "test", "guests", "docs", "lint", "benchmarks")  # made of the others, or for developers
 _SAME = 1e-3  # relative difference of the objectives of two fits that both converged
-_AGAIN = "install tensormargin again: pip install --force-reinstall tensormargin"
+_AGAIN = "install tensormargin again: pip uninstall tensormargin && pip install tensormargin"
 _EXAMPLES = """
 \b
 Examples:
