@@ -40,6 +40,9 @@ rank 1 and 2 do what all others do (docs/field.md), in a fraction of the time.""
 Shape = tuple[int, ...]
 
 _SHORTEST = 9  # entries of a mode along which something can be convolved
+_KERNEL_FEATURES = 256
+"""Most features of the kernels of plain samples, all of small sets. A search in 1,000 samples of 4 x 5 takes 1.1 s with
+these, 3.6 s with all features, and 0.4 s without kernels."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,9 @@ def _square(shape: Shape) -> bool:
 
 def _kernel(width: float) -> Callable[[Shape, float | None], Any]:
     """Return the RBF kernel of scaled entries, this many times as wide as samples are apart on average."""
-    return lambda shape, sfreq: make_pipeline(TensorScaler(), TensorKernel("rbf", gamma_factor=width**-2))
+    return lambda shape, sfreq: make_pipeline(
+        TensorScaler(), TensorKernel("rbf", gamma_factor=width**-2, n_components=_KERNEL_FEATURES)
+    )
 
 
 def _derivative(shape: Shape, sfreq: float | None) -> Any:
