@@ -220,6 +220,13 @@ def two_classes(folder):
     return folder / "planted.npz"
 
 
+def pictures(folder):
+    """Write 120 colour pictures of 64 × 64: bright or dark blobs."""
+    X, y = varied(2, 60, (64, 64, 3), 4)
+    np.savez(folder / "pictures.npz", X=np.clip(100 + 25 * X, 0, 255).astype(np.uint8), y=y)
+    return folder / "pictures.npz"
+
+
 def six_classes(folder):
     """Write 85 patches of each of the six largest classes of Indian Pines, grouped by squares of the scene."""
     bunch = load_by_name("indian-pines")
@@ -237,6 +244,8 @@ COMMANDS = {
     "fit basic-motions --auto": (["fit", "basic-motions", "--auto"], 10),
     "fit eeg --auto": (["fit", "eeg", "--auto"], 6),
     "fit, planted, 316 of 28×50, 2 classes, --auto": (["fit", two_classes, "--auto"], 20),
+    **{f"fit {name}": (["fit", name], 60) for name in ("libras", "precog-actions", "muse-ssvep", "modis-matogrosso")},
+    "fit, 120 colour pictures of 64×64": (["fit", pictures], 40),
     "fit haxby --auto (864 of 40×20, 8 categories)": (["fit", "haxby", "--auto"], 120),
     "fit, Indian Pines, 510 of 5×5×200, 6 classes, --auto": (["fit", six_classes, "--auto"], 120),
     "fit eeg --decomposition cp --rank 1 --permutations 200": (
