@@ -62,8 +62,8 @@ def rows_of(task: Task, per_class: int, draw: int) -> Iterator[Row]:
             "n_scored": sum(len(held_out) for _, held_out in folds),
             "side_by_side": int(repr(chosen["preparation"]) != repr(alternatives[0])),
             "candidate": json.dumps([chosen[name] for name in names]),
-            "search": np.mean([table[f"split{k}_test_score"][number] for k in range(len(folds))]),
-            "test": table[f"split{len(folds)}_test_score"][number],
+            "search": round(float(np.mean([table[f"split{k}_test_score"][number] for k in range(len(folds))])), 4),
+            "test": round(float(table[f"split{len(folds)}_test_score"][number]), 4),
             "version": tensormargin.__version__,
         }
 

@@ -461,9 +461,14 @@ class TestSearches:
     @pytest.mark.parametrize("intercept", [True, False])
     @pytest.mark.parametrize("scale", [None, "equal", {"b": 0.0}, {"a": 3.0}])
     @pytest.mark.parametrize(("scheme", "weight"), [("ovo", None), ("ovr", "balanced"), ("ovr", None)])
-    def test_problems_solved_together_give_the_fits_of_each(self, scheme, weight, scale, intercept, monkeypatch):
-        if not has_native("tensormargin_solve_flat"):
+    @pytest.mark.parametrize(("small", "mu1"), [(True, 2.0), (False, 2.0), (False, 0.0)])
+    def test_problems_solved_together_give_the_fits_of_each(
+        self, scheme, weight, scale, intercept, small, mu1, monkeypatch
+    ):
+        if small and not has_native("tensormargin_solve_flat"):
             pytest.skip("needs compiled code")
+        if not small:  # one-vs-rest then shares a factorisation
+            monkeypatch.setattr(tuning, "SMALL_DESIGN", 0)
         rng = np.random.default_rng(1)
         y = np.arange(40) % 4
         X = rng.standard_normal((40, 6, 9)) + 3 + 0.2 * y[:, None, None]
@@ -471,7 +476,7 @@ class TestSearches:
             X = Views(a=X, b=rng.standard_normal((40, 3, 4)), c=5 * rng.standard_normal((40, 60)) - 1)
         settings = {"multi_class": scheme, "class_weight": weight, "fit_intercept": intercept, "tol": 1e-6}
         settings |= {} if scale is None else {"view_scale": scale}
-        model, weights = TensorMarginClassifier("full", lam=3.0, mu1=2.0, **settings), rng.uniform(0.5, 2, 40)
+        model, weights = TensorMarginClassifier("full", lam=3.0, mu1=mu1, **settings), rng.uniform(0.5, 2, 40)
         together = clone(model).fit(X, y, weights)
         monkeypatch.setattr(tuning, "MOST_INNER_PRODUCTS", 0)
         alone = clone(model).fit(X, y, weights)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from ..fitting import (
     Certificate,
     Fit,
     FullWeight,
+    Moments,
     SampleArray,
+    SharedForm,
+    Span,
     Sweep,
     ViewArray,
     ViewFacts,
@@ -29,7 +32,7 @@ from ..fitting import (
     solve_flat,
 )
 from ..runtime import Array, FloatArray, tuning
-from .binary_fit import FitSpec
+from .binary_fit import FitSettings, FitSpec
 
 ALONE = ""
 """The name of the only tensor per sample."""
@@ -65,34 +68,68 @@ class Products(NamedTuple):
         return cls(tuple(samples), grams, means)
 
     def solve(self, specs: Sequence[FitSpec]) -> FlatSolutions | None:
-        """Return the flat weights of binary problems of these samples; None if they are not for compiled code."""
-        settings = specs[0].settings
+        """Return the flat weights of binary problems of these samples; None if each is better solved by itself."""
         every = np.arange(self.grams.shape[1])
         rows = [every if spec.problem.rows is None else spec.problem.rows for spec in specs]
-        if max(map(len, rows)) ** 2 > tuning.SMALL_DESIGN:
-            return None
-        used = settings.view_scales or {ALONE: 1.0}
-        scales = np.array([_as_number(used[name]) if name in used else 0.0 for name in self.names])
+        if max(map(len, rows)) ** 2 <= tuning.SMALL_DESIGN:
+            return self._solve_small(specs, rows)
+        same = all(
+            len(own) == len(every) and np.array_equal(spec.shares, specs[0].shares)
+            for own, spec in zip(rows, specs, strict=True)
+        )
+        return self._solve_shared(specs, rows) if same and len(specs) >= _FEW else None
+
+    def _scales(self, settings: FitSettings) -> FloatArray:
+        """Return the factor of each view: NaN for a mean squared norm of one, 0 for one that is left out."""
+        used: Any = settings.view_scales or {ALONE: 1.0}
+        return np.array([used.get(name, 0.0) for name in self.names], np.float64)  # None becomes NaN
+
+    def _solve_small(self, specs: Sequence[FitSpec], rows: Sequence[Array]) -> FlatSolutions | None:
+        """Solve small problems by compiled code, if there is any."""
+        settings = specs[0].settings
         strength = settings.strength
         solved = solve_flat(
             self.grams,
-            scales,
+            self._scales(settings),
             rows,
             np.concatenate([spec.problem.signs for spec in specs]),
             np.concatenate([spec.shares for spec in specs]),
             np.array([strength.lam, strength.mu1, strength.mu2]),
             (settings.fit_intercept, strength.relative),
         )
-        return None if solved is None else FlatSolutions(self, rows, *solved)
+        if solved is None:
+            return None
+        gaps = [Certificate(*one).relative_gap for one in solved.answers[:, 1:].tolist()]
+        intercepts, objectives = solved.answers[:, :2].T
+        return FlatSolutions(self, rows, solved.coefficients, solved.factors, intercepts, objectives, np.array(gaps))
+
+    def _solve_shared(self, specs: Sequence[FitSpec], rows: Sequence[Array]) -> FlatSolutions | None:
+        """Solve problems of all samples that differ in their signs only; None if rounding prevents it."""
+        settings, shares = specs[0].settings, specs[0].shares
+        scales, centred = self._scales(settings), settings.fit_intercept
+        of_means = shares @ self.grams @ shares if centred else 0.0
+        squares = np.maximum(np.diagonal(self.grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
+        factors = np.where(np.isnan(scales), 1.0 / np.where(squares > 0, squares, 1.0), scales**2)
+        span = Span.of(np.tensordot(factors, self.grams, 1))
+        mean = shares @ span.coordinates if centred else np.zeros(span.coordinates.shape[1])
+        problem = specs[0].margin_problem(Moments(mean, float(factors @ squares)))
+        form = SharedForm.of(span.coordinates - mean, problem, tuning.GAP_SHARE * settings.tol)
+        if form is None:
+            return None
+        found = [form.solve(spec.problem.signs, settings.tol, settings.max_iter) for spec in specs]
+        vectors = np.stack([one.vector for one in found])
+        intercepts = np.array([one.intercept for one in found]) - vectors @ mean
+        objectives, gaps = (np.array([getattr(one, name) for one in found]) for name in ("objective", "gap"))
+        coefficients = span.shares(vectors)
+        if centred:  # then they combine the samples themselves as they do those relative to their mean
+            coefficients -= coefficients.mean(axis=1, keepdims=True)
+        of_views = np.tile(factors, (len(specs), 1))
+        return FlatSolutions(self, rows, coefficients.ravel(), of_views, intercepts, objectives, gaps)
 
 
 def as_rows(array: Array) -> FloatArray:
     """Return a copy of samples as vectors, in float64."""
     return array.reshape(len(array), -1).astype(np.float64)
-
-
-def _as_number(scale: float | None) -> float:
-    return np.nan if scale is None else scale
 
 
 @dataclass(frozen=True)
@@ -103,16 +140,9 @@ class FlatSolutions:
     rows: Sequence[Array]
     coefficients: FloatArray  # of the rows of all problems, one after the other
     factors: FloatArray  # of the views in each problem, squared
-    answers: FloatArray  # intercept, primal, dual and scale of each problem
-
-    @property
-    def intercepts(self) -> FloatArray:
-        """Of each problem, for samples relative to the mean of the inner products."""
-        return self.answers[:, 0]
-
-    def gap(self, number: int) -> float:
-        """Return the relative duality gap of a problem."""
-        return Certificate(*self.answers[number, 1:].tolist()).relative_gap
+    intercepts: FloatArray  # for samples relative to the mean of the inner products
+    objectives: FloatArray
+    gaps: FloatArray  # relative
 
     def shares(self, view: int) -> FloatArray:
         """Return the share of each sample of a view (rows) in each weight (columns)."""
@@ -144,7 +174,7 @@ def flat_fits(array: SampleArray, specs: Sequence[FitSpec]) -> dict[int, Fit]:
     weights = _Weights.of(solved, list(samples.values()))
     seconds = (perf_counter() - began) / len(specs)
     enough = tuning.GAP_SHARE * settings.tol
-    return {k: weights.fit(k, spec, seconds) for k, spec in enumerate(specs) if solved.gap(k) <= enough}
+    return {k: weights.fit(k, spec, seconds) for k, spec in enumerate(specs) if solved.gaps[k] <= enough}
 
 
 @dataclass(frozen=True)
@@ -169,8 +199,8 @@ class _Weights:
     def fit(self, number: int, spec: FitSpec, seconds: float) -> Fit:
         """Return one of the fits."""
         own = [FullWeight(weights[number]) for weights in self.weights]
-        primal = float(self.solved.answers[number, 1])
-        sweep = Sweep((primal,), (self.solved.gap(number),), np.inf, 1.0, seconds)
+        primal = float(self.solved.objectives[number])
+        sweep = Sweep((primal,), (float(self.solved.gaps[number]),), np.inf, 1.0, seconds)
         intercept = float(self.solved.intercepts[number] - self.at_means[number].sum())
         fit, form = Fit(own[0], intercept, primal, (sweep,), converged=True), spec.settings.format
         if not isinstance(form, ViewsFormat):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .samples.memory import MemorySamples
     from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, factor_to_unit, labels_at
     from .samples.storage import loaded_if_small, sample_array
+    from .shared_forms import SharedForm
     from .solvers import SOLVERS
     from .spans import SampleSpan, Span, ViewsInSpan
 

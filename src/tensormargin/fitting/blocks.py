@@ -132,9 +132,9 @@ class FeatureSide(BlockProblem):
             mean, second = signed.second_moments(signed.dtype)
             # Single precision halves the time where it is accurate enough (12k x 257, two cores: 9 instead of 16 ms).
             samples = second[: signed.width, : signed.width]  # without the intercept's column, which is always float64
-            if signed.dtype != np.float64 and _moments_are_too_coarse(samples, objective.mu1, tol, signed.dtype):
+            if signed.dtype != np.float64 and moments_are_too_coarse(samples, objective.mu1, tol, signed.dtype):
                 mean, second = signed.second_moments(np.dtype(np.float64))
-            if _moments_are_too_coarse(second, objective.mu1, tol):
+            if moments_are_too_coarse(second, objective.mu1, tol):
                 rows = signed.take(np.arange(signed.shape[0]), np.dtype(np.float64))
                 self._whitening = _whitening_of_rows(rows, objective)
             else:
@@ -176,7 +176,7 @@ class SampleSide(BlockProblem):
             mean = objective.weights @ rows
             weighted = rows * np.sqrt(objective.weights)[:, None]
             second = weighted.T @ weighted
-            coarse = _moments_are_too_coarse(second, objective.mu1, tol)
+            coarse = moments_are_too_coarse(second, objective.mu1, tol)
             self._whitening = _whitening_of_rows(rows, objective) if coarse else _whitening(mean, second, objective.mu1)
             self._rows = rows @ self._whitening
 
@@ -246,7 +246,7 @@ def _times_triangle(rows: Array, triangle: Array) -> Array:
     return product.T
 
 
-def _moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
+def moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
     """Return whether second moments rounded to ``dtype`` may change the relative gap by a good part of ``tol``.
 
     An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap. Moments that

@@ -48,11 +48,13 @@ class _Coordinates(NamedTuple):
 
     train: FloatArray
     test: FloatArray
-    mean_square: float
 
     @property
     def nbytes(self) -> int:
         return self.train.nbytes + self.test.nbytes
+
+    def relative_to(self, mean: FloatArray) -> _Coordinates:
+        return _Coordinates(self.train - mean, self.test - mean)
 
 
 @dataclass
@@ -131,23 +133,31 @@ class InnerProducts:
             return np.column_stack([self._column(spec) for spec in specs])
         scores = sum(cross @ solved.shares(view) for view, cross in enumerate(self._cross)) + solved.intercepts
         for number, spec in enumerate(specs):
-            if solved.gap(number) > tuning.GAP_SHARE * spec.settings.tol:
+            if solved.gaps[number] > tuning.GAP_SHARE * spec.settings.tol:
                 scores[:, number] = self._column(spec)
         return scores
 
     def _column(self, spec: FitSpec) -> FloatArray:
         own, settings, solver = self._coordinates(spec), spec.settings, SOLVERS["dual_cd"]
+        if self.centred:
+            own = own.relative_to(spec.shares @ own.train)
         signed_mean = (spec.shares * spec.problem.signs) @ own.train
-        problem = spec.margin_problem(Moments(signed_mean, own.mean_square))
+        mean_square = float(spec.shares @ np.einsum("ij,ij->i", own.train, own.train))
+        problem = spec.margin_problem(Moments(signed_mean, mean_square))
         samples = MemorySamples(own.train)
         start = coarse_start(samples, problem, FullWeight(signed_mean), solver, settings.tol, settings.max_iter)
         fit = alternate(samples, problem, start, solver, settings.tol, settings.max_iter)
         return own.test @ fit.weight.to_dense() + fit.intercept
 
     def _coordinates(self, spec: FitSpec) -> _Coordinates:
-        """Return the coordinates of a binary problem, which do not depend on its signs."""
+        """Return the coordinates of a binary problem, which do not depend on its signs.
+
+        They depend on the shares of the samples only where views are scaled to a mean squared norm of one: other
+        one-vs-rest problems, balanced or not, have one basis.
+        """
         rows, scales = spec.problem.rows, spec.settings.view_scales
-        key = None if rows is None else rows.tobytes(), spec.shares.tobytes(), scales and tuple(scales.items())
+        shares = spec.shares.tobytes() if scales is not None and None in scales.values() else None
+        key = None if rows is None else rows.tobytes(), shares, scales and tuple(scales.items())
         found = self._kept.get(key)
         if found is None:
             found = self._new_coordinates(spec)
@@ -161,22 +171,15 @@ class InnerProducts:
         scales: Any = spec.settings.view_scales or {ALONE: 1.0}
         total: Any = 0.0
         with_test: Any = 0.0
-        mean_square = 0.0
         for view, name in enumerate(self._products.names):
             if name not in scales:
                 continue
-            gram, cross = self._products.grams[view], self._cross[view]
+            gram, cross, scale = self._products.grams[view], self._cross[view], scales[name]
             if rows is not None:
                 gram, cross = gram[np.ix_(rows, rows)], cross[:, rows]
-            if self.centred:  # relative to the weighted mean of the problem
-                at_mean, of_mean = gram @ shares, shares @ gram @ shares
-                gram = gram - at_mean[:, None] - at_mean + of_mean
-                cross = cross - (cross @ shares)[:, None] - at_mean + of_mean
-            square = max(float(shares @ np.diag(gram)), 0.0)
-            scale = scales[name]
-            factor = (factor_to_unit(square) if scale is None else scale) ** 2
-            total, with_test = total + factor * gram, with_test + factor * cross
-            mean_square += factor * square
-        np.fill_diagonal(total, np.maximum(np.diag(total), 0.0))  # rounding may leave less
+            if scale is None:
+                of_mean = float(shares @ gram @ shares) if self.centred else 0.0
+                scale = factor_to_unit(max(float(shares @ np.diag(gram)) - of_mean, 0.0))
+            total, with_test = total + scale**2 * gram, with_test + scale**2 * cross
         span = Span.of(total)
-        return _Coordinates(span.coordinates, np.ascontiguousarray(span.project(with_test)), mean_square)
+        return _Coordinates(span.coordinates, np.ascontiguousarray(span.project(with_test)))
