@@ -122,15 +122,14 @@ def test_the_first_page_says_what_the_results_say():
         (DOCS / f"{name}.md").read_text("utf-8") for name in ("index", "field", "results", "method")
     )
     page = " ".join(page.split()).replace("\N{MINUS SIGN}", "-")
-    assert "| best mean rank | holds | 1.52, next MiniRocket 3.29 |" in field
-    assert "(1.52; next is MiniRocket with 3.29)" in page
+    own, other = re.search(r"\| best mean rank \| holds \| ([\d.]+), next MiniRocket ([\d.]+) \|", field).groups()
+    assert f"({own}; next is MiniRocket with {other})" in page
     gains = dict(re.findall(r"^\| (\S+) \|.*\| \+([\d.]+) \| [\d.e-]+ \| [\d.e-]+ \|$", field, re.MULTILINE))
     assert f"{gains['MiniRocket']} points above MiniRocket's, {gains['LinearSVC']} above" in page
     seconds = dict(re.findall(r"^\| (ours|LinearSVC) \|(?:[^|]*\|){4} ([\d.]+) \|", field, re.MULTILINE))
     assert f"a median of {seconds['ours']} s of processor time per split, against {seconds['LinearSVC']} s" in page
     behind = dict(re.findall(r"(\w+) ([\d.]+)", re.search(r"more behind: (.*?) \|", field)[1]))
-    assert behind == {"haxby_brain": "2.4", "eem_olive_oil": "2.5"}
-    assert "`eem_olive_oil` (2.5) and `haxby_brain` (2.4)" in page
+    assert all(f"`{name}` ({points})" in page for name, points in behind.items())
     for subject, count in (
         ("The margin terms (mu1 = mu2 = 1)", 36),
         ("The low-rank weight in place of the flat one", 60),
