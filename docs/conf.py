@@ -84,7 +84,10 @@ sphinx_gallery_conf = {
 OUTSIDE = {
     "../CONTRIBUTING.md": "contributing.md",
     "../CHANGELOG.md": "changelog.md",
-    **{f"../benchmarks/results/{name}.md": f"measured/{name}.md" for name in ("gpu", "prior", "rules", "search", "speed")},
+    **{
+        f"../benchmarks/results/{name}.md": f"measured/{name}.md"
+        for name in ("gpu", "prior", "rules", "search", "speed")
+    },
 }
 
 
