@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -29,7 +28,6 @@ from tensormargin.fitting.formats.tucker import TuckerWeight
 from tensormargin.fitting.native import has_native
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of
-from tensormargin.selection.flat import FlatFeatures
 from tensormargin.selection.inner_products import InnerProducts
 
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
@@ -422,41 +420,6 @@ class TestSearches:
         short, long = (search.cv_results_ for search in searches)
         np.testing.assert_allclose(short["mean_test_score"], long["mean_test_score"], rtol=2e-3)
         np.testing.assert_array_equal(short["n_parameters"], long["n_parameters"])
-
-    @pytest.mark.parametrize(
-        ("decomposition", "lacking", "intercept"),
-        [
-            *product(["full"], [0, 2], [True, False]),
-            ("cp", 0, True),
-            ("cp", 2, False),
-            *(pytest.param("cp", *one, marks=pytest.mark.campaign) for one in ((0, False), (2, True))),
-        ],
-    )
-    def test_flat_views_in_the_span_of_the_samples(self, intercept, lacking, decomposition):
-        rng = np.random.default_rng(0)
-        y = np.arange(24) % 3
-        a, b, c = (rng.standard_normal((24, *shape)) + 0.3 for shape in ((6, 7), (3, 4), (90,)))
-        c += 0.2 * y[:, None]
-        b[:lacking] = np.nan
-        X = Views(a=a, b=b, c=c)
-        for scheme, scale in (("ovo", "equal"), ("ovr", {"a": 0.0}), ("ovr", {"c": 2.0})):
-            # In pairs of classes, `fit` reduces a view once more; low-rank steps then end elsewhere, within the tol.
-            by_steps = (decomposition, scheme) == ("cp", "ovo")
-            model = TensorMarginClassifier(
-                decomposition, 1, multi_class=scheme, view_scale=scale, fit_intercept=intercept,
-                tol=1e-8 if by_steps else 1e-3,
-            )  # fmt: skip
-            training = training_set(model, X, y, None)
-            features = FlatFeatures(training.array, intercept)
-            assert features.is_worthwhile(model)
-            short, long = features.fit(clone(model), training), clone(model).fit(X, y)
-            close = 1e-3 if by_steps else 1e-9
-            np.testing.assert_allclose(short.decision_function(X), long.decision_function(X), atol=close)
-            assert short.n_parameters_ == long.n_parameters_
-            gone = X["b"].copy()
-            gone[:] = np.nan
-            without = Views(a=a, b=gone, c=c)
-            np.testing.assert_allclose(short.decision_function(without), long.decision_function(without), atol=close)
 
     @pytest.mark.parametrize("intercept", [True, False])
     @pytest.mark.parametrize("scale", [None, "equal", {"b": 0.0}, {"a": 3.0}])

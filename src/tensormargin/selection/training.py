@@ -17,7 +17,6 @@ from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, 
 from ..fitting import SampleArray, sample_array
 from ..runtime import Array, Deadline, rows_of, tuning
 from ..transformers import fit_transformed, transformed
-from .flat import FlatFeatures
 from .grid import Candidate
 from .inner_products import InnerProducts
 from .splits import Split
@@ -99,12 +98,11 @@ class PreparedSplit(HeldOut):
     """The validated training set of a split, and its test set, after one preparation.
 
     Everything that all candidates on the split share is computed once: the preparation, the validation of the samples,
-    and features for flat weights. The ``template`` is an unfitted classifier that has seen the shape of the samples.
+    and inner products for flat weights. The ``template`` is an unfitted classifier that has seen the shape of samples.
     """
 
     fitted: TrainingSet
     template: TensorMarginClassifier
-    _flat: Any = None
     _products: InnerProducts | None = None
 
     @classmethod
@@ -131,25 +129,17 @@ class PreparedSplit(HeldOut):
                 self._products = InnerProducts(self.fitted, self.tested[0], classifier.fit_intercept)
             if self._products.is_worthwhile(classifier):
                 return self._products.fit(classifier)
-        return self._fit(classifier), None
+        return fit_training_set(classifier, self.fitted, for_scoring=True), None
 
     def fit_with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
         """Return the template with these parameters, which are valid, fitted to the training set."""
-        return self._fit(self._with(parameters))
+        return fit_training_set(self._with(parameters), self.fitted, for_scoring=True)
 
     def _with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
         classifier = copy(self.template)
         for name, value in parameters.items():
             setattr(classifier, name, value)  # without the checks of `set_params`
         return classifier
-
-    def _fit(self, classifier: TensorMarginClassifier) -> TensorMarginClassifier:
-        if self._flat is None:
-            self._flat = FlatFeatures(self.fitted.array, classifier.fit_intercept)
-        if self._flat.is_worthwhile(classifier):
-            fitted: TensorMarginClassifier = self._flat.fit(classifier, self.fitted)
-            return fitted
-        return fit_training_set(classifier, self.fitted, for_scoring=True)
 
 
 @dataclass
