@@ -7,7 +7,8 @@ after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
@@ -68,16 +69,13 @@ class Products(NamedTuple):
         return cls(tuple(samples), grams, means)
 
     def solve(self, specs: Sequence[FitSpec]) -> FlatSolutions | None:
-        """Return the flat weights of binary problems of these samples; None if each is better solved by itself."""
+        """Return the flat weights of binary problems of these samples; None if rounding prevents it."""
         every = np.arange(self.grams.shape[1])
         rows = [every if spec.problem.rows is None else spec.problem.rows for spec in specs]
+        small = None
         if max(map(len, rows)) ** 2 <= tuning.SMALL_DESIGN:
-            return self._solve_small(specs, rows)
-        same = all(
-            len(own) == len(every) and np.array_equal(spec.shares, specs[0].shares)
-            for own, spec in zip(rows, specs, strict=True)
-        )
-        return self._solve_shared(specs, rows) if same and len(specs) >= _FEW else None
+            small = self._solve_small(specs, rows)
+        return self._solve_in_groups(specs, rows) if small is None else small
 
     def _scales(self, settings: FitSettings) -> FloatArray:
         """Return the factor of each view: NaN for a mean squared norm of one, 0 for one that is left out."""
@@ -103,28 +101,41 @@ class Products(NamedTuple):
         intercepts, objectives = solved.answers[:, :2].T
         return FlatSolutions(self, rows, solved.coefficients, solved.factors, intercepts, objectives, np.array(gaps))
 
-    def _solve_shared(self, specs: Sequence[FitSpec], rows: Sequence[Array]) -> FlatSolutions | None:
-        """Solve problems of all samples that differ in their signs only; None if rounding prevents it."""
+    def _solve_in_groups(self, specs: Sequence[FitSpec], rows: Sequence[Array]) -> FlatSolutions | None:
+        """Solve problems one by one, those that differ in their signs only (one-vs-rest) with one factorisation."""
+        groups = defaultdict(list)
+        for number, spec in enumerate(specs):
+            groups[rows[number].tobytes(), spec.shares.tobytes()].append(number)
+        found: list[Any] = [None] * len(specs)
+        for numbers in groups.values():
+            solved = self._solve_alike([specs[k] for k in numbers], rows[numbers[0]])
+            if solved is None:
+                return None
+            for number, one in zip(numbers, solved, strict=True):
+                found[number] = one
+        coefficients, *others = zip(*found, strict=True)
+        return FlatSolutions(self, rows, np.concatenate(coefficients), *map(np.array, others))
+
+    def _solve_alike(self, specs: Sequence[FitSpec], rows: Array) -> Iterator[tuple[Any, ...]] | None:
+        """Return coefficients, squared factors of the views, intercept, objective and gap of each problem."""
         settings, shares = specs[0].settings, specs[0].shares
+        grams = self.grams if len(rows) == self.grams.shape[1] else self.grams[:, rows[:, None], rows]
         scales, centred = self._scales(settings), settings.fit_intercept
-        of_means = shares @ self.grams @ shares if centred else 0.0
-        squares = np.maximum(np.diagonal(self.grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
+        of_means = shares @ grams @ shares if centred else 0.0
+        squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
         factors = np.where(np.isnan(scales), 1.0 / np.where(squares > 0, squares, 1.0), scales**2)
-        span = Span.of(np.tensordot(factors, self.grams, 1))
+        span = Span.of(np.tensordot(factors, grams, 1))
         mean = shares @ span.coordinates if centred else np.zeros(span.coordinates.shape[1])
         problem = specs[0].margin_problem(Moments(mean, float(factors @ squares)))
         form = SharedForm.of(span.coordinates - mean, problem, tuning.GAP_SHARE * settings.tol)
         if form is None:
             return None
         found = [form.solve(spec.problem.signs, settings.tol, settings.max_iter) for spec in specs]
-        vectors = np.stack([one.vector for one in found])
-        intercepts = np.array([one.intercept for one in found]) - vectors @ mean
-        objectives, gaps = (np.array([getattr(one, name) for one in found]) for name in ("objective", "gap"))
-        coefficients = span.shares(vectors)
-        if centred:  # then they combine the samples themselves as they do those relative to their mean
-            coefficients -= coefficients.mean(axis=1, keepdims=True)
-        of_views = np.tile(factors, (len(specs), 1))
-        return FlatSolutions(self, rows, coefficients.ravel(), of_views, intercepts, objectives, gaps)
+        coefficients = span.shares(np.stack([one.vector for one in found]))
+        return (
+            (own, factors, one.intercept - float(one.vector @ mean), one.objective, one.gap)
+            for own, one in zip(coefficients, found, strict=True)
+        )
 
 
 def as_rows(array: Array) -> FloatArray:
@@ -190,7 +201,10 @@ class _Weights:
     def of(cls, solved: FlatSolutions, samples: Sequence[Array]) -> _Weights:
         grams, means = solved.products.grams, solved.products.means
         shares = [solved.shares(view) for view in range(len(samples))]
-        weights = [own.T @ as_rows(one) for own, one in zip(shares, samples, strict=True)]
+        weights = [
+            own.T @ as_rows(one) - np.outer(own.sum(axis=0), mean)
+            for own, one, mean in zip(shares, samples, means, strict=True)
+        ]
         at_means = np.stack([own @ mean for own, mean in zip(weights, means, strict=True)], axis=-1)
         scores = np.stack([gram @ own for gram, own in zip(grams, shares, strict=True)], axis=-1)
         shapes = [(len(own), *one.shape[1:]) for own, one in zip(weights, samples, strict=True)]

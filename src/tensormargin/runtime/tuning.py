@@ -250,9 +250,7 @@ MANY_CLASSES, SOME_CLASSES = 12, 6
 of the binary problems. Searches of the faces (40 classes) take 20 instead of 76 s of processor time, of Libras (15) 8
 instead of 13, at the same accuracy."""
 FLAT_BASIS_BYTES = 2**29
-"""Samples of at most this size (as float64) are reduced to their span for flat weights."""
+"""Samples of at most this size (as float64) are replaced by their inner products for flat weights."""
 MOST_INNER_PRODUCTS = 2000
 """Samples of a split, up to which flat weights of a search are fitted by their inner products: coordinates take N^3
 operations, for every binary problem if sample weights differ."""
-KEPT_COORDINATES_BYTES = 2**26
-"""Coordinates of the binary problems of a split that flat weights share, of each preparation."""

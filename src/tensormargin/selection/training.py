@@ -127,8 +127,9 @@ class PreparedSplit(HeldOut):
         if by_scores:
             if self._products is None:
                 self._products = InnerProducts(self.fitted, self.tested[0], classifier.fit_intercept)
-            if self._products.is_worthwhile(classifier):
-                return self._products.fit(classifier)
+            solved = self._products.fit(classifier) if self._products.is_worthwhile(classifier) else None
+            if solved is not None:
+                return solved
         return fit_training_set(classifier, self.fitted, for_scoring=True), None
 
     def fit_with(self, parameters: dict[str, Any]) -> TensorMarginClassifier:
