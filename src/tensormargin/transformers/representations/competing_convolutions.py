@@ -14,9 +14,7 @@ from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
 from .base import Representation, as_double
-from .convolutions import random_channels
-
-_LENGTH = 9
+from .convolutions import LENGTH, mode_to_convolve, random_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -68,20 +66,14 @@ class CompetingConvolutions(Representation):
     makes_features = True
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        mode = self._mode(self.mode, X.ndim - 1)
-        size = int(X.shape[mode + 1])
-        if size < _LENGTH:
-            raise ValueError(
-                f"convolutions need at least {_LENGTH} entries along mode={self.mode}; got n_features = {size}. Resize "
-                "the samples, or use EqualLength"
-            )
+        mode, size = mode_to_convolve(self, X)
         self._axis = mode + 1
         groups = checked_count(self.n_groups, "n_groups", 2) // 2
         rng = check_random_state(self.random_state)
-        kernels = rng.standard_normal((2, groups, checked_count(self.n_kernels, "n_kernels", 2), _LENGTH))
+        kernels = rng.standard_normal((2, groups, checked_count(self.n_kernels, "n_kernels", 2), LENGTH))
         kernels -= kernels.mean(axis=-1, keepdims=True)
         kernels /= np.abs(kernels).sum(axis=-1, keepdims=True)
-        dilations = 2 ** np.arange(int(np.log2((size - 1) / (_LENGTH - 1))) + 1)
+        dilations = 2 ** np.arange(int(np.log2((size - 1) / (LENGTH - 1))) + 1)
         n_channels = prod(int(one) for one in X.shape[1:]) // size
         starts, channels = random_channels(n_channels, 2 * groups * len(dilations), 1, rng)
         self.scale_ = float(to_host(TensorScaler("global").fit(X).scale_).item())

@@ -15,7 +15,7 @@ from ...runtime import Array, FloatArray, as_like, computed, is_lazy, rows_of, t
 from ..preparation._base import checked_choice, checked_count
 from .base import Representation, as_double
 
-_LENGTH = 9
+LENGTH = 9  # entries of a kernel; _compiled has the same, and takes a while to import
 _GOLDEN = (np.sqrt(5) + 1) / 2
 _LOOKED_AT = 256  # training samples whose convolutions give the biases
 
@@ -79,13 +79,7 @@ class Convolutions(Representation):
     makes_features = True
 
     def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        mode = self._mode(self.mode, X.ndim - 1)
-        size = int(X.shape[mode + 1])
-        if size < _LENGTH:
-            raise ValueError(
-                f"convolutions need at least {_LENGTH} entries along mode={self.mode}; got n_features = {size}. Resize "
-                "the samples, or use EqualLength"
-            )
+        mode, size = mode_to_convolve(self, X)
         checked_choice(self.kernels, "kernels", ("fixed", "random"))
         others = tuple(int(one) for one in X.shape[1:])
         others = others[:mode] + others[mode + 1 :]
@@ -95,10 +89,10 @@ class Convolutions(Representation):
         if self.kernels == "fixed":
             self.kernels_ = _fixed_kernels()
         else:
-            random = rng.standard_normal((84, _LENGTH))
+            random = rng.standard_normal((84, LENGTH))
             self.kernels_ = random - random.mean(axis=1, keepdims=True)
         most = max(1, checked_count(self.n_features, "n_features") // (n_combinations * len(self.kernels_)))
-        largest = np.log2((size - 1) / (_LENGTH - 1))  # with which a kernel is no longer than a sample
+        largest = np.log2((size - 1) / (LENGTH - 1))  # with which a kernel is no longer than a sample
         count = min(most, checked_count(self.n_dilations, "n_dilations"))
         self.dilations_ = np.logspace(0, largest, count, base=2).astype(np.int64)
         shape = len(self.kernels_), len(self.dilations_)
@@ -198,12 +192,24 @@ class Convolutions(Representation):
         return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-self.mode} from the end"
 
 
+def mode_to_convolve(transformer: Any, X: Any) -> tuple[int, int]:
+    """Return the number and size of a transformer's ``mode``; raise ValueError if it is shorter than a kernel."""
+    mode = transformer._mode(transformer.mode, X.ndim - 1)
+    size = int(X.shape[mode + 1])
+    if size < LENGTH:
+        raise ValueError(
+            f"convolutions need at least {LENGTH} entries along mode={transformer.mode}; got n_features = {size}. "
+            "Resize the samples, or use EqualLength"
+        )
+    return mode, size
+
+
 def random_channels(n_channels: int, times: int, repeats: int, rng: np.random.RandomState) -> tuple[Array, Array]:
     """Return where random combinations of channels start in one list, and the list; each is repeated.
 
     They have one to nine channels, few more likely than many, in random order.
     """
-    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, _LENGTH) + 1), size=times)).astype(np.int64)
+    numbers = (2 ** rng.uniform(0, np.log2(min(n_channels, LENGTH) + 1), size=times)).astype(np.int64)
     numbers, ordered = np.minimum(numbers, n_channels), np.argsort(rng.uniform(size=(times, n_channels)), axis=1)
     numbers, ordered = np.repeat(numbers, repeats), np.repeat(ordered, repeats, axis=0)
     chosen = ordered[np.arange(ordered.shape[1]) < numbers[:, None]]
@@ -212,8 +218,8 @@ def random_channels(n_channels: int, times: int, repeats: int, rng: np.random.Ra
 
 def _fixed_kernels() -> FloatArray:
     """Return all kernels with three entries of 2 and six of -1, which add up to zero."""
-    places = np.array(list(combinations(range(_LENGTH), 3)))
-    kernels = np.full((len(places), _LENGTH), -1.0)
+    places = np.array(list(combinations(range(LENGTH), 3)))
+    kernels = np.full((len(places), LENGTH), -1.0)
     kernels[np.arange(len(places))[:, None], places] = 2.0
     return kernels
 
@@ -223,10 +229,10 @@ def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
 
     Kernels of any values have all their entries listed, and none in common.
     """
-    fixed = bool(np.all(np.sum(kernels == -1.0, axis=1) == _LENGTH - 3))
+    fixed = bool(np.all(np.sum(kernels == -1.0, axis=1) == LENGTH - 3))
     background = -1.0 if fixed else 0.0
     taps = np.argwhere(kernels != background)[:, 1].reshape(len(kernels), -1) if fixed else None
-    taps = np.tile(np.arange(_LENGTH), (len(kernels), 1)) if taps is None else taps
+    taps = np.tile(np.arange(LENGTH), (len(kernels), 1)) if taps is None else taps
     values = np.take_along_axis(kernels, taps, axis=1) - background
     return np.float32(background), taps, values.astype(np.float32)
 
