@@ -132,7 +132,7 @@ class TestSamplesOnADevice:
     @every_library
     @pytest.mark.parametrize("chunk", [2**28, 300])
     def test_a_design_on_a_device_answers_as_one_in_memory(self, name, chunk, monkeypatch):
-        from tensormargin.fitting import Matrix
+        from tensormargin.fitting.designs import Matrix
 
         monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
         rng = np.random.RandomState(0)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.fitting import FORMATS, Matrix, MemorySamples, sample_array
+from tensormargin.fitting import FORMATS, MemorySamples, sample_array
 from tensormargin.fitting import alternation as alternate
+from tensormargin.fitting.designs import Matrix
 from tensormargin.fitting.samples.base import typical_rows
 from tensormargin.runtime import tuning
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from .binary_fit import SCALE_LAM, SCALE_MU, FirstPasses, FitSpec
+    from .binary_fit import SCALE_LAM, SCALE_MU, FitSpec
     from .classifier import AccuracyMixin, NotebookMixin, TensorMarginClassifier
     from .devices import to_device
     from .engine import PLACES, at_most, one_blas_thread

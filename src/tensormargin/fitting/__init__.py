@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .alternation import Fit, Report, Start, Sweep, alternate, coarse_start, dual_guess, sweeps
     from .batched_alternation import BatchedFit, alternate_batched, alternate_on_host, in_rounds
     from .calibration import CERTAIN, calibrate, class_probabilities, logarithms
-    from .designs import Matrix
     from .formats import FORMATS, Format, ViewsFormat, ViewsWeight, Weight
     from .formats.base import NOT_DRAWN_FROM, Rank, leading_vectors, numpy_backend, plain_rank
     from .formats.cp import CPWeight
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from .samples.lazy import ChunkedDesign, LazySamples
     from .samples.lazy_shared import LazyProblem, SharedLazySamples
     from .samples.memory import MemorySamples
-    from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, factor_to_unit, labels_at
+    from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, labels_at
     from .samples.storage import loaded_if_small, sample_array
     from .shared_forms import SharedForm
     from .solvers import SOLVERS
