@@ -16,6 +16,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks.field.tasks import TASKS, Task, loaded
@@ -32,7 +33,7 @@ LEFT_OUT = ("haxby_brain", "haxby_bottle_shoe", "haxby_face_house")
 SPREAD = 0.03
 """Standard deviation of a candidate's accuracy around its prior, about."""
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def rows_of(task: Task, per_class: int, draw: int) -> Iterator[Row]:
@@ -70,12 +71,12 @@ def rows_of(task: Task, per_class: int, draw: int) -> Iterator[Row]:
 
 def kind_of(one: list[Row]) -> tuple[int, int]:
     """Return what a prior depends on: few or many classes, and samples per class."""
-    return int(np.digitize(int(one[0]["classes"]), (3, 8))), int(one[0]["per_class"])  # type: ignore[call-overload]
+    return int(np.digitize(one[0]["classes"], (3, 8))), one[0]["per_class"]
 
 
-def prior_from(cases: list[list[Row]]) -> dict[object, float]:
+def prior_from(cases: list[list[Row]]) -> dict[Any, float]:
     """Return the mean difference of each candidate from the others, by kind; shrunk where few data sets speak."""
-    found = defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+    found: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in cases:
         for side in (0, 1):
             own = [row for row in one if row["side_by_side"] == side]
@@ -90,14 +91,14 @@ def data_set(one: list[Row]) -> str:
     return str(one[0]["task"]).removesuffix("_lp1").removesuffix("_lp5")
 
 
-def rules(one: list[Row], prior: dict[object, float]) -> Iterator[tuple[str, float]]:
+def rules(one: list[Row], prior: dict[Any, float]) -> Iterator[tuple[str, float]]:
     """Yield the accuracy that each rule of choice arrives at; ties are averaged."""
     search, test = (np.array([row[name] for row in one], float) for name in ("search", "test"))
     own = np.array([prior.get((kind_of(one), row["candidate"]), 0.0) for row in one])
     default = [row["side_by_side"] == 1 and row["candidate"] == '[1.0, 1.0, 1.0, "ovo", null]' for row in one].index(
         True
     )
-    n_scored = int(one[0]["n_scored"])  # type: ignore[call-overload]
+    n_scored = one[0]["n_scored"]
     share = (search[default] * n_scored + 2) / (n_scored + 4)
     error = np.sqrt(2 * share * (1 - share) / (n_scored + 4))
 
