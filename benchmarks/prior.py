@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.field.tasks import TASKS, Task, loaded
+from benchmarks.field.tasks import AT_HAND, Task, loaded
 
 import tensormargin
 from tensormargin import TensorMarginClassifierCV
@@ -147,13 +147,13 @@ def page(means: dict[str, dict[str, float]], n_cases: int) -> str:
 
 
 def main() -> None:
-    names = sys.argv[1:] or [name for name in TASKS if name not in LEFT_OUT]
+    names = sys.argv[1:] or [name for name in AT_HAND if name not in LEFT_OUT]
     cases = []
     with warnings.catch_warnings(action="ignore"):
         for name in names:
             for per_class in PER_CLASS:
                 for draw in range(DRAWS):
-                    cases.append(list(rows_of(TASKS[name], per_class, draw)))
+                    cases.append(list(rows_of(AT_HAND[name], per_class, draw)))
                     print(name, per_class, draw, flush=True)
     with (RESULTS / "prior.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, list(cases[0][0]), lineterminator="\n")

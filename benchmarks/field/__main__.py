@@ -1,6 +1,7 @@
 """Methods that people in the field use, and ours, on many open tasks.
 
-``TENSORMARGIN_DATA=... python -m benchmarks.field [--tasks a,b] [--methods a,b] [--repeats N] [--jobs N] [--limit S]``
+``TENSORMARGIN_DATA=... python -m benchmarks.field [--tasks a,b] [--methods a,b] [--repeats N] [--jobs N] [--limit S]
+[--samples-per-class 3,6,12]``
 
 computes the rows that ``results/field.csv`` does not have yet and prints the summary; ``--page`` only makes
 docs/field.md and the plot from the rows. Rows are kept as soon as they are finished. ``--redo`` computes rows again,
@@ -20,7 +21,8 @@ from .page import draw, finished, page
 from .rows import DONE, Row, RowFile
 from .run import all_jobs, go
 from .statistics import bounds
-from .tasks import TASKS
+from .structure import ROWS as STRUCTURE
+from .tasks import TASKS, with_few
 
 RESULTS = Path(__file__).parents[1] / "results"
 PAGE = Path(__file__).parents[2] / "docs" / "field.md"
@@ -35,12 +37,23 @@ def chosen(text: str | None, known: list[str], what: str) -> list[str]:
     return names
 
 
+def counts(text: str | None) -> list[int]:
+    """Return the numbers of training samples per class in a comma-separated list; 0, all of them, if there is none."""
+    found = [0] if text is None else [int(count) for count in text.split(",")]
+    if text is not None and min(found) < 2:
+        raise ValueError(f"--samples-per-class must be at least 2, to choose hyperparameters; got {text}")
+    return found
+
+
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.field", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tasks", help=f"comma-separated, of {', '.join(TASKS)}")
     parser.add_argument("--methods", help=f"comma-separated, of {', '.join(METHODS)}")
+    parser.add_argument(
+        "--samples-per-class", help="comma-separated: the tasks with so few training samples of each class instead"
+    )
     parser.add_argument("--repeats", type=int, default=2, help="of the folds of tasks without an official split")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument(
@@ -63,7 +76,7 @@ def said(found: Row | str) -> str:
 
 def write_page(rows: list[Row], methods: list[str], repeats: int) -> None:
     with replacing(PAGE) as temporary:
-        temporary.write_text(page(rows, methods, repeats), encoding="utf-8")
+        temporary.write_text(page(rows, methods, repeats, RowFile(STRUCTURE).read()), encoding="utf-8")
     table = finished([row for row in rows if row.repeat < repeats], methods, repeats)
     if table.tasks:
         with replacing(RESULTS / "field.png") as temporary:
@@ -75,6 +88,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         tasks = chosen(options.tasks, list(TASKS), "task")
+        tasks = [with_few(task, count) for count in counts(options.samples_per_class) for task in tasks]
         methods = chosen(options.methods, list(METHODS), "method")
         if min(options.repeats, options.jobs) < 1 or options.limit <= 0 or options.seed < 0:
             raise ValueError("--repeats and --jobs must be at least 1, --limit above 0, --seed at least 0")

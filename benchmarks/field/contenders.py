@@ -1,15 +1,18 @@
 """The contenders: how each is tuned on a training set and fitted to it.
 
 All but ours are `Contender`s of this package's comparisons, an estimator and a grid, tuned in the same folds of the
-training set. MiniRocket's ridge regression chooses its strength by leave-one-out, as its authors do.
+training set. The ridge regressions of MiniRocket and MultiRocket-Hydra choose their strength by leave-one-out, as their
+authors do; QUANT and the other ensembles of trees have nothing to choose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.feature_selection import SelectPercentile, f_classif
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import Pipeline
@@ -24,6 +27,7 @@ from tensormargin.evaluation.held_out import Labelled
 from tensormargin.selection import auto_model
 from tensormargin.transformers import Covariances
 
+from .pooling import pooled
 from .tasks import Task
 
 FOLDS = 5
@@ -32,7 +36,8 @@ FOLDS = 5
 OURS = "ours"
 REFERENCE = "LinearSVC"
 
-_SHORTEST = 9  # time points that MiniRocket's kernels have
+_SHORTEST = 9  # time points that the kernels of MiniRocket, MultiRocket and Hydra have
+_FEWEST = 2  # time points that QUANT's differences need
 
 
 class UnsuitableError(ValueError):
@@ -81,20 +86,62 @@ def _cp_plsr(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
     return contender("CP-PLSR").behind(None, TensorScaler())
 
 
-def _mini_rocket(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+def _from_aeon(method: str, module: str, name: str, shape: tuple[int, ...], shortest: int) -> Any:
+    """Return a class of aeon; raise UnsuitableError for samples that have too few time points for it."""
+    if shape[-1] < shortest:
+        raise UnsuitableError(f"{method} needs at least {shortest} time points; the samples have {shape[-1]}")
     try:
-        from aeon.transformations.collection.convolution_based import MiniRocket
+        return getattr(import_module(f"aeon.{module}"), name)
     except ImportError as error:
-        raise ImportError("MiniRocket needs aeon: pip install aeon, or leave the method out") from error
-    if shape[-1] < _SHORTEST:
-        raise UnsuitableError(f"MiniRocket needs at least {_SHORTEST} time points; the samples have {shape[-1]}")
+        raise ImportError(
+            f"{method} needs aeon (and PyTorch): pip install {' '.join(PACKAGES[method])}, or leave it out"
+        ) from error
+
+
+def _mini_rocket(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    module = "transformations.collection.convolution_based"
+    mini_rocket = _from_aeon("MiniRocket", module, "MiniRocket", shape, _SHORTEST)
     steps = [
         ("series", FunctionTransformer(as_series)),
-        ("convolutions", MiniRocket(random_state=seed)),
+        ("convolutions", mini_rocket(random_state=seed)),
         ("scale", StandardScaler(with_mean=False)),
         ("ridge", RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))),
     ]
     return Contender("MiniRocket", Pipeline(steps), {})
+
+
+def _multi_rocket_hydra(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    module, name = "classification.convolution_based", "MultiRocketHydraClassifier"
+    hydra = _from_aeon("MultiRocket-Hydra", module, name, shape, _SHORTEST)(random_state=seed)
+    return Contender(
+        "MultiRocket-Hydra", Pipeline([("series", FunctionTransformer(as_series)), ("classifier", hydra)]), {}
+    )
+
+
+def _quant(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    quant = _from_aeon("QUANT", "classification.interval_based", "QUANTClassifier", shape, _FEWEST)(random_state=seed)
+    return Contender("QUANT", Pipeline([("series", FunctionTransformer(as_series)), ("classifier", quant)]), {})
+
+
+def _extra_trees(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    trees = ExtraTreesClassifier(500, random_state=seed)
+    steps = [("scale", TensorScaler()), ("flat", FunctionTransformer(flattened)), ("trees", trees)]
+    return Contender("extra trees", Pipeline(steps), {})
+
+
+def _boosting(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
+    """Pool along the last mode of signals and spectra, in all modes of pictures, and nothing of other samples."""
+    modes = {"image": tuple(range(len(shape))), "volume": tuple(range(len(shape))), "connectome": (), "plain": ()}
+    own = {
+        "max_iter": 50,
+        "learning_rate": 0.2,
+        "max_leaf_nodes": 15,
+    }  # fewer and smaller trees than by default, for time
+    own |= {"min_samples_leaf": 3, "max_features": 0.3, "early_stopping": False}  # for small training sets
+    boosting = HistGradientBoostingClassifier(**own, random_state=seed)
+    pool = FunctionTransformer(pooled, kw_args={"modes": modes.get(task.kind, (len(shape) - 1,))})
+    steps = [("pooled", pool), ("boosting", boosting)]
+    return Contender("gradient boosting", Pipeline(steps), {})
 
 
 def _tangent(task: Task, shape: tuple[int, ...], seed: int) -> Contender:
@@ -140,14 +187,26 @@ _OTHERS: dict[str, Callable[[Task, tuple[int, ...], int], Contender]] = {
     "ANOVA + SVC": _anova,
     "CP-PLSR": _cp_plsr,
     "tangent space": _tangent,
+    "extra trees": _extra_trees,
+    "gradient boosting": _boosting,
     "MiniRocket": _mini_rocket,
+    "MultiRocket-Hydra": _multi_rocket_hydra,
+    "QUANT": _quant,
 }
 
 METHODS = (*_OTHERS, OURS)
 """Names of all contenders."""
 
-PACKAGES = {"MiniRocket": "aeon", "tangent space": "pyriemann"}
+PACKAGES = {
+    "MiniRocket": ("aeon",),
+    "MultiRocket-Hydra": ("aeon", "torch"),
+    "QUANT": ("aeon", "torch"),
+    "tangent space": ("pyriemann",),
+}
 """Optional packages that contenders use."""
+
+WITH_PROBABILITIES = ("extra trees", "gradient boosting", "QUANT", OURS)
+"""Contenders whose ``predict_proba`` is more than the predicted class (that of MultiRocket-Hydra is not)."""
 
 
 def fitted(method: str, task: Task, X: Any, y: Any, groups: Any, seed: int) -> tuple[Any, dict[str, Any]]:

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ class Row:
         Which test samples are right, one bit each, in hexadecimal.
     versions : str
         Software versions as JSON.
+    log_loss, calibration_error : float
+        Of the class probabilities, in the test set; NaN for methods without, and in rows from before there were these
+        columns.
     """
 
     task: str
@@ -61,6 +64,8 @@ class Row:
     chosen: str
     hits: str
     versions: str
+    log_loss: float = float("nan")
+    calibration_error: float = float("nan")
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -76,6 +81,7 @@ class Row:
 NAMES = tuple(field.name for field in fields(Row))
 _TYPES = {"str": str, "int": int, "float": float}
 _CONVERT = {field.name: _TYPES[str(field.type)] for field in fields(Row)}
+_DEFAULTS = {field.name: field.default for field in fields(Row) if field.default is not MISSING}
 
 
 def as_hits(right: np.ndarray) -> str:
@@ -107,6 +113,8 @@ class RowFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
             self.path.write_text(_lines([], header=True), encoding="utf-8")
+        elif not self.path.read_text(encoding="utf-8").startswith(_lines([], header=True)):
+            self.compact()  # the file of a version with fewer columns
         with self.path.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)  # the incomplete line of a killed process
         with self.path.open("ab") as file:
@@ -123,6 +131,7 @@ class RowFile:
 
     def _row(self, values: dict[str, Any]) -> Row:
         try:
+            values = _DEFAULTS | {name: value for name, value in values.items() if value is not None}
             return Row(**{name: convert(values[name]) for name, convert in _CONVERT.items()})
         except (KeyError, TypeError, ValueError) as error:
             raise BadFileError(f"{self.path}: has a line that is not a row ({error}); remove that line") from error

@@ -6,25 +6,29 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+from benchmarks.probabilities import calibration_error
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from tensormargin.runtime import software_versions
 
-from .contenders import PACKAGES, UnsuitableError, fitted
+from .contenders import PACKAGES, WITH_PROBABILITIES, UnsuitableError, fitted
 from .rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, stopped
-from .tasks import TASKS, Split, loaded
+from .tasks import Split, loaded, named
 
 _NAN = float("nan")
+SMALLEST = 1e-3
+"""Smallest probability in a log loss: trees give some classes none at all, which would be an infinite loss."""
 _LEAVING = 10.0  # seconds that a process has after its result, to clean up
 
 
@@ -49,35 +53,43 @@ class Job:
         """The train-test split."""
         return next(
             split
-            for split in TASKS[self.task].splits(self.repeats, self.seed)
+            for split in named(self.task).splits(self.repeats, self.seed)
             if (split.repeat, split.fold) == (self.repeat, self.fold)
         )
 
 
 def all_jobs(tasks: Sequence[str], methods: Sequence[str], repeats: int, seed: int) -> list[Job]:
-    """Return the jobs of all tasks, splits and methods; the first repeats of all tasks come first."""
-    jobs = [
-        Job(task, method, seed, split.repeat, split.fold, repeats)
-        for task in tasks
-        for split in TASKS[task].splits(repeats, seed)
-        for method in methods
-    ]
+    """Return the jobs of all tasks, splits and methods; the first repeats of all tasks come first.
+
+    Tasks are skipped if the library that ships them is not installed.
+    """
+    jobs = []
+    for task in tasks:
+        try:
+            splits = list(named(task).splits(repeats, seed))
+        except ImportError as error:
+            print(f"{task} is skipped: {error}", file=sys.stderr)
+            continue
+        jobs += [Job(task, method, seed, split.repeat, split.fold, repeats) for split in splits for method in methods]
     return sorted(jobs, key=lambda job: job.repeat)
 
 
-def result(job: Job) -> Row:
-    """Return the row of a job."""
-    task, split = TASKS[job.task], job.split
+def result(job: Job, fit: Callable[..., tuple[Any, dict[str, Any]]] = fitted) -> Row:
+    """Return the row of a job; ``fit`` takes what `fitted` takes."""
+    task, split = named(job.task), job.split
     bunch = loaded(task)
     X, y, groups = bunch.data, bunch.target, bunch.get("groups")
     own = None if groups is None else groups[split.train]
+    has_probabilities = job.method in WITH_PROBABILITIES
     began, processor = time.perf_counter(), time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fits that do not converge count too
-            model, chosen = fitted(job.method, task, X[split.train], y[split.train], own, job.seed)
+            model, chosen = fit(job.method, task, X[split.train], y[split.train], own, job.seed)
             predicted = model.predict(X[split.test])
+            seconds, processor = time.perf_counter() - began, time.process_time() - processor
             scores = [score(y[split.test], predicted) for score in (accuracy_score, balanced_accuracy_score)]
+            certain = _of_probabilities(model, X[split.test], y[split.test]) if has_probabilities else {}
     except UnsuitableError as error:
         return _without_result(job, split, UNSUITABLE, 0.0, str(error))
     return Row(
@@ -85,11 +97,23 @@ def result(job: Job) -> Row:
         status=DONE,
         accuracy=float(scores[0]),
         balanced_accuracy=float(scores[1]),
-        seconds=round(time.perf_counter() - began, 2),
-        processor_seconds=round(time.process_time() - processor, 2),
+        seconds=round(seconds, 2),
+        processor_seconds=round(processor, 2),
         chosen=json.dumps({name: _plain(value) for name, value in chosen.items()}),
         hits=as_hits(predicted == y[split.test]),
+        **certain,
     )
+
+
+def _of_probabilities(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Return the log loss and the calibration error of class probabilities."""
+    probabilities = np.asarray(model.predict_proba(X), np.float64)
+    own = probabilities[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+    right = model.classes_[probabilities.argmax(axis=1)] == y
+    return {
+        "log_loss": float(-np.log(np.maximum(own, SMALLEST)).mean()),
+        "calibration_error": float(calibration_error(probabilities.max(axis=1), right)) / 100,
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -100,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 def _identity(job: Job, split: Split) -> dict[str, Any]:
-    bunch = loaded(TASKS[job.task])
+    bunch = loaded(named(job.task))
     return {
         "samples": "×".join(map(str, bunch.data.shape)),
         "classes": len(np.unique(bunch.target)),
@@ -112,11 +136,11 @@ def _identity(job: Job, split: Split) -> dict[str, Any]:
 
 def _versions(method: str) -> dict[str, str]:
     versions = software_versions()
-    if method in PACKAGES:
+    for package in PACKAGES.get(method, ()):
         try:
-            versions[PACKAGES[method]] = version(PACKAGES[method])
+            versions[package] = version(package)
         except PackageNotFoundError:
-            versions[PACKAGES[method]] = "not installed"
+            versions[package] = "not installed"
     return versions
 
 

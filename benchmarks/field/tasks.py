@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -31,6 +32,8 @@ from tensormargin.datasets import (
     load_schizo_fnc,
 )
 from tensormargin.selection import splits_of
+
+from .shipped import ROWS
 
 OFFICIAL, ONE_OUT = 0, -1
 """Instead of a number of folds: the split that the data set was published with, or one per group, which is left out."""
@@ -64,6 +67,10 @@ class Task:
         Number of folds, which keep groups together and are repeated, or `OFFICIAL`, or `ONE_OUT`.
     by : str
         What the groups are, in the singular.
+    library : str
+        The library that ships the samples; "" for data sets of this package.
+    per_class : int
+        Number of training samples of each class; 0 for all.
     """
 
     name: str
@@ -72,9 +79,25 @@ class Task:
     sfreq: float | None
     folds: int
     by: str = ""
+    library: str = ""
+    per_class: int = 0
 
     def splits(self, repeats: int, seed: int) -> Iterator[Split]:
-        """Yield all splits."""
+        """Yield all splits; none if some class has too few training samples in one of them."""
+        splits = list(self._whole_splits(repeats, seed))
+        if not self.per_class:
+            yield from splits
+            return
+        bunch, rng = loaded(self), np.random.RandomState(seed + self.per_class)
+        fewer = [
+            replace(split, train=_some(split.train, bunch.target, bunch.get("groups"), self.per_class, rng))
+            for split in splits
+        ]
+        if all(len(split.train) for split in fewer):
+            yield from fewer
+
+    def _whole_splits(self, repeats: int, seed: int) -> Iterator[Split]:
+        """Yield all splits with all training samples."""
         bunch = loaded(self)
         groups = bunch.get("groups")
         if self.folds == OFFICIAL:
@@ -100,10 +123,28 @@ class Task:
         return f"{times}{self.folds} folds" + (f" by {self.by}" if self.by else "")
 
 
-@cache
+def _some(rows: np.ndarray, y: Any, groups: Any, each: int, rng: np.random.RandomState) -> np.ndarray:
+    """Return random rows, as many of each class, from as many groups as possible; none if a class has fewer."""
+    rows = rng.permutation(rows)
+    place: dict[Any, int] = defaultdict(int)  # of a sample in its class and group; first ones are taken first
+    order = np.empty(len(rows), int)
+    for number, row in enumerate(rows):
+        key = y[row], None if groups is None else groups[row]
+        order[number] = place[key]
+        place[key] += 1
+    rows = rows[np.argsort(order, kind="stable")]
+    found = [rows[y[rows] == label][:each] for label in np.unique(y)]
+    return np.sort(np.concatenate(found)) if min(map(len, found)) == each else rows[:0]
+
+
 def loaded(task: Task) -> Bunch:
     """Return the samples of a task."""
-    bunch = task.load()
+    return _loaded(task.load)
+
+
+@cache
+def _loaded(load: Callable[[], Bunch]) -> Bunch:
+    bunch = load()
     if np.issubdtype(bunch.data.dtype, np.integer):
         bunch.data = bunch.data.astype(np.float32)
     return bunch
@@ -182,5 +223,23 @@ _TABLE = (
     ("ifnb_ms", load_ifnb_ms, "plain", None, 5, ""),
 )
 
-TASKS: dict[str, Task] = {row[0]: Task(*row) for row in _TABLE}
-"""All tasks by name."""
+AT_HAND: dict[str, Task] = {row[0]: Task(*row) for row in _TABLE}
+"""Tasks of this package's data sets by name."""
+
+TASKS: dict[str, Task] = AT_HAND | {row[0]: Task(*row) for row in ROWS}
+"""All tasks by name, also those that other libraries ship."""
+
+PER_CLASS = (3, 6, 12)
+"""Training samples per class of the versions with few samples."""
+_FEW = "@"
+
+
+def named(name: str) -> Task:
+    """Return a task; ``libras@6`` has six training samples per class."""
+    whole, _, count = name.partition(_FEW)
+    return replace(TASKS[whole], name=name, per_class=int(count)) if count else TASKS[whole]
+
+
+def with_few(name: str, per_class: int) -> str:
+    """Return the name of a task with so many training samples per class; 0 for all."""
+    return f"{name}{_FEW}{per_class}" if per_class else name

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
-from benchmarks.field import contenders, page, run, tasks
-from benchmarks.field.__main__ import PAGE, RESULTS, chosen
+from benchmarks.field import contenders, page, run, shipped, structure, tasks
+from benchmarks.field.__main__ import PAGE, RESULTS, chosen, counts
 from benchmarks.field.contenders import METHODS, OURS, REFERENCE, UnsuitableError, fitted
 from benchmarks.field.picture import plot_ranks
+from benchmarks.field.pooling import pooled
 from benchmarks.field.rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, n_splits, stopped
 from benchmarks.field.statistics import all_pairs, average_ranks, bounds, difference, joined, signed_rank, table_of
-from benchmarks.field.tasks import OFFICIAL, ONE_OUT, TASKS, Task, loaded
+from benchmarks.field.tasks import AT_HAND, OFFICIAL, ONE_OUT, TASKS, Task, loaded, named, with_few
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -32,8 +34,8 @@ def row(task="ering", method=OURS, right=(1, 1, 0, 1), repeat=0, fold=0, n_folds
         **{"task": task, "repeat": repeat, "fold": fold, "method": method, "seed": 0, "status": status},
         **{"samples": "8 2 3", "classes": 2, "n_folds": n_folds, "n_train": 4, "n_test": len(right)},
         **{"accuracy": accuracy, "balanced_accuracy": accuracy, "seconds": seconds, "processor_seconds": 1.0},
+        **{"log_loss": 0.5, "calibration_error": 0.25, "versions": "{}"},
         **{"chosen": '{"C": 1.0, "said": "a, \\"b\\"\\nc"}', "hits": as_hits(right) if status == DONE else ""},
-        versions="{}",
     )
 
 
@@ -226,6 +228,19 @@ class TestRows:
         store.add(row(method="RBF SVC"))
         assert {one.method for one in store.read()} == {OURS, "RBF SVC"}
 
+    def test_rows_from_before_there_were_probabilities(self, tmp_path):
+        store = RowFile(tmp_path / "rows.csv")
+        store.add(row())
+        lines = store.path.read_text().splitlines(keepends=True)
+        with_nan = [line.replace(",0.5,0.25", "").replace(",log_loss,calibration_error", "") for line in lines]
+        store.path.write_text("".join(with_nan))
+        (old,) = store.read()
+        assert np.isnan([old.log_loss, old.calibration_error]).all()
+        store.add(row(method=REFERENCE))  # also adds the columns to the file
+        found = {one.method: one.log_loss for one in store.read()}
+        assert found[REFERENCE] == 0.5
+        assert np.isnan(found[OURS])
+
     def test_a_damaged_file_is_named(self, tmp_path):
         path = tmp_path / "rows.csv"
         path.write_text("task,method\nering,ours\n")
@@ -304,6 +319,26 @@ class TestResuming:
         assert found.samples == TIMES.join(("80", "6", "100"))
         assert '"method__svc__C": ' in found.chosen
         assert '"scikit-learn": ' in found.versions
+        assert np.isnan([found.log_loss, found.calibration_error]).all()
+
+    def test_probabilities_are_scored(self):
+        class Model:
+            classes_ = np.array(["a", "b"])
+
+            def predict_proba(self, X):
+                return np.array([[1.0, 0.0], [0.75, 0.25], [0.25, 0.75], [0.75, 0.25]])
+
+        found = run._of_probabilities(Model(), np.zeros(4), np.array(["b", "a", "b", "a"]))
+        assert found["log_loss"] == pytest.approx(-(np.log(run.SMALLEST) + 3 * np.log(0.75)) / 4)
+        assert found["calibration_error"] == pytest.approx(1.0 / 4 + 0.25 * 3 / 4)
+
+    def test_tasks_of_missing_libraries_are_skipped(self, monkeypatch, capsys):
+        def missing():
+            return shipped.library("no_such_library.datasets")
+
+        monkeypatch.setitem(tasks.TASKS, "small", Task("small", missing, "plain", None, 3))
+        assert run.all_jobs(["small"], METHODS, 1, 0) == []
+        assert "small is skipped: this task comes with no_such_library: pip install" in capsys.readouterr().err
 
 
 def small(kind="series", shape=(4, 12), n_samples=24):
@@ -314,12 +349,42 @@ def small(kind="series", shape=(4, 12), n_samples=24):
     return Task("small", lambda: Bunch(data=X, target=y), kind, None, 3), X, y
 
 
+UNTUNED = ("extra trees", "gradient boosting")
+HERE = [name for name in METHODS if name != OURS and "aeon" not in contenders.PACKAGES.get(name, ())]
+
+
+class TestPooling:
+    def test_signals_are_pooled_over_dyadic_intervals_of_each_channel(self):
+        X = np.arange(24.0).reshape(1, 2, 12)
+        found = pooled(X, (1,)).reshape(-1, 7, 2)
+        intervals = [slice(0, 12), slice(0, 6), slice(6, 12), *(slice(3 * i, 3 * i + 3) for i in range(4))]
+        assert len(found) == len(intervals)
+        for own, part in zip(found, intervals, strict=True):
+            channels = X[0, :, part]
+            assert own[0] == pytest.approx(channels.mean(axis=1))
+            assert own[1] == pytest.approx(channels.std(axis=1))
+            assert own[2:] == pytest.approx(np.quantile(channels, (0, 0.25, 0.5, 0.75, 1), axis=1))
+
+    def test_pictures_are_pooled_over_blocks(self):
+        X = np.arange(16.0).reshape(1, 4, 4)
+        means = pooled(X, (0, 1)).reshape(-1, 7)[:, 0]
+        assert means.tolist() == [7.5, 2.5, 4.5, 10.5, 12.5]
+
+    @pytest.mark.parametrize(("shape", "modes"), [((64, 64), (1,)), ((40, 40, 40), (0, 1, 2)), ((1, 1000), (1,))])
+    def test_there_are_a_few_hundred(self, shape, modes):
+        assert 60 <= pooled(np.zeros((1, *shape)), modes).size <= 500
+
+    def test_others_are_flattened(self):
+        assert pooled(np.zeros((2, 3, 4)), ()).shape == (2, 12)
+
+
 class TestContenders:
-    @pytest.mark.parametrize("method", [name for name in METHODS if name not in (OURS, "MiniRocket")])
+    @pytest.mark.parametrize("method", HERE)
     def test_they_are_tuned_and_fitted(self, method):
         task, X, y = small()
         model, values = fitted(method, task, X[::2], y[::2], None, 0)
-        assert values
+        assert bool(values) == (method not in UNTUNED)
+        assert hasattr(model, "predict_proba") == (method in contenders.WITH_PROBABILITIES)
         assert model.predict(X[1::2]).shape == (12,)
 
     def test_ours_is_tuned_and_fitted(self, monkeypatch):
@@ -356,16 +421,23 @@ class TestContenders:
 
         monkeypatch.setattr(contenders, "tuned", tuned)
         task, X, y = small()
-        for method in METHODS:
-            if method not in (OURS, "MiniRocket"):
-                with pytest.raises(KeyboardInterrupt):
-                    fitted(method, task, X, y, range(24), 7)
+        for method in HERE:
+            with pytest.raises(KeyboardInterrupt):
+                fitted(method, task, X, y, range(24), 7)
         assert set(seen) == {(5, 7, tuple(range(24)))}
+
+
+def loaded_or_skipped(task):
+    """Return the samples of a task; skip the test if the library that ships them is missing."""
+    try:
+        return loaded(task)
+    except ImportError as error:
+        pytest.skip(str(error))
 
 
 class TestTasks:
     def test_there_are_enough_of_all_kinds(self):
-        assert len(TASKS) >= 18
+        assert len(TASKS) >= len(AT_HAND) + 10
         kinds = {"series", "eeg", "volume", "image", "spectra", "connectome", "plain"}
         assert {task.kind for task in TASKS.values()} == kinds
         assert all(task.sfreq for task in TASKS.values() if task.kind == "eeg")
@@ -373,7 +445,7 @@ class TestTasks:
     @pytest.mark.parametrize("name", sorted({*TASKS} - {"mnist_500", "indian_pines_6", "adrenal_300"}))
     def test_splits_keep_groups_whole_and_training_sets_have_all_classes(self, name, data_folder):
         task = TASKS[name]
-        bunch, splits = loaded(task), list(task.splits(2, 0))
+        bunch, splits = loaded_or_skipped(task), list(task.splits(2, 0))
         assert np.issubdtype(bunch.data.dtype, np.floating)
         assert (bunch.get("groups") is not None) == bool(task.by)
         n_groups = len(np.unique(bunch.get("groups", ())))
@@ -384,6 +456,27 @@ class TestTasks:
             assert set(bunch.target[split.train]) == set(bunch.target)
             if task.by:
                 assert not set(bunch.groups[split.train]) & set(bunch.groups[split.test])
+
+    def test_few_samples_come_from_many_groups_and_have_the_same_test_sets(self):
+        y, groups = np.repeat([0, 1], 12), np.arange(24) // 2 % 6
+        bunch = Bunch(data=np.zeros((24, 2)), target=y, groups=groups)
+        whole = Task("small", lambda: bunch, "plain", None, 2, "pair")
+        few = replace(whole, name="small@3", per_class=3)
+        for split, fewer in zip(whole.splits(1, 0), few.splits(1, 0), strict=True):
+            assert np.array_equal(split.test, fewer.test)
+            assert set(fewer.train) <= set(split.train)
+            assert np.bincount(y[fewer.train]).tolist() == [3, 3]
+            assert all(len(set(groups[fewer.train[y[fewer.train] == label]])) == 3 for label in (0, 1))
+        assert list(replace(few, per_class=7).splits(1, 0)) == []  # a class has only six
+
+    def test_names_of_few_samples(self):
+        assert with_few("libras", 0) == "libras"
+        assert named(with_few("libras", 6)) == replace(TASKS["libras"], name="libras@6", per_class=6)
+        assert named("libras") is TASKS["libras"]
+        assert counts("3,6") == [3, 6]
+        assert counts(None) == [0]
+        with pytest.raises(ValueError, match="--samples-per-class must be at least 2"):
+            counts("1,6")
 
     def test_how_they_are_split_in_words(self):
         assert TASKS["ering"].said_split(2) == "official"
@@ -412,17 +505,75 @@ class TestPage:
             for task, rights in (("ering", (38, 30)), ("libras", (20, 20)), ("epilepsy", (30, 31)))
             for method, right in zip((OURS, REFERENCE), rights, strict=True)
         ]
+        assert "| ours | 0.500 | 25.0 |" in page.page(rows, (OURS, REFERENCE), 2)
         rows.append(row("ering", "MiniRocket", status=UNSUITABLE))
         text = page.page(rows, (OURS, REFERENCE), 2)
         assert "| ering | **95.0** | 75.0 |" in text
         assert "| libras | **50.0** | **50.0** |" in text
         assert "| ours | 1.50 | 3 of 3 | 73.3 |" in text
-        assert "| best mean rank | **missed** |" in text
+        assert "| best mean rank, at most 1.8 | **missed** |" in text
+        assert "- basic_motions: all" in text
         assert "No task is finished" in page.page(rows, (*METHODS,), 2)
         with_missing = page.page(rows[:2] + rows[-1:], (OURS, REFERENCE, "MiniRocket"), 2)
         assert f"| ering | **95.0** | 75.0 | {DASH} |" in with_missing
 
+    def test_repeats_that_some_methods_lack_are_left_out(self):
+        rows = [row("pmd_posture", OURS, fold=fold, n_folds=2, repeat=repeat) for fold in (0, 1) for repeat in (0, 1)]
+        rows += [row("pmd_posture", REFERENCE, fold=fold, n_folds=2) for fold in (0, 1)]
+        found = page.finished(rows, (OURS, REFERENCE), 2)
+        assert found.tasks == ["pmd_posture"]
+        assert [one.repeat for one in found.rows["pmd_posture", OURS]] == [0, 0]
+
+    def test_few_samples_have_a_table_of_their_own(self):
+        rows = [
+            row(task, method, np.arange(40) < right)
+            for task in ("ering@6", "libras@6")
+            for method, right in ((OURS, 30), (REFERENCE, 20))
+        ]
+        text = page.page(rows, (OURS, REFERENCE), 2)
+        assert "No task is finished" in text
+        assert "| 6 | 2 | ours | 1.00 | 75.0 | 75.0 |  |" in text
+        assert "| 6 | 2 | LinearSVC | 2.00 | 50.0 | 50.0 | +25.0 |" in text
+
     def test_the_page_in_the_documentation_is_that_of_the_rows(self):
         rows = RowFile(RESULTS / "field.csv").read()
         methods = [method for method in METHODS if any(one.method == method for one in rows)]
-        assert PAGE.read_text(encoding="utf-8") == page.page(rows, methods, 2)
+        assert PAGE.read_text(encoding="utf-8") == page.page(rows, methods, 2, RowFile(structure.ROWS).read())
+
+
+class TestStructure:
+    def test_jobs_are_those_of_representations_that_suit(self, monkeypatch):
+        task, _, _ = small(shape=(4, 12), n_samples=24)
+        monkeypatch.setitem(tasks.TASKS, "small", replace(task, folds=2))
+        found = list(structure.jobs_of(["small"]))
+        assert {job.task for job in found} == {"small@3", "small@6"}
+        own = {job.method for job in found}
+        assert "covariances, flat" in own
+        assert not any(method.startswith("band power") for method in own)  # too short
+        assert len(found) == 2 * len(own)
+
+    @pytest.mark.parametrize("method", ["convolutions, flat", "covariances, CP rank 1"])
+    def test_lambda_is_chosen(self, method):
+        task, X, y = small()
+        model, values = structure.fitted(method, task, X[::3], y[::3], None, 0)
+        assert values["lam"] in (0.1, 1.0, 10.0)
+        assert model.predict(X).shape == y.shape
+
+    def test_low_rank_is_compared_with_flat(self):
+        rights = {"ering@3": (20, 30, 20, 10), "libras@3": (20, 30, 20, 12)}
+        rows = [
+            row(task, structure.method_name("covariances", weight), np.arange(40) < right)
+            for task, own in rights.items()
+            for weight, right in zip(structure.WEIGHTS, own, strict=True)
+        ]
+        cells = structure.summary(rows)[-1].replace("\N{PLUS-MINUS SIGN}", "+-").split(" | ")
+        assert cells == [
+            "| covariances",
+            "3",
+            "2",
+            "50.0",
+            "+25.0 +- 0.0 (2, 0)",
+            "+0.0 +- 0.0 (0, 0)",
+            "-22.5 +- 2.5 (0, 2) |",
+        ]
+        assert structure.summary([]) == []

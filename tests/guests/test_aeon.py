@@ -167,3 +167,18 @@ def test_mini_rocket_in_the_field_benchmark(uncompiled):
     assert model.predict(channels[6:8]).shape == (2,)
     with pytest.raises(UnsuitableError, match="at least 9 time points; the samples have 7"):
         fitted("MiniRocket", TASKS["epilepsy"], channels[..., :7], Y, None, 0)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("method", "shortest"), [("MultiRocket-Hydra", 9), ("QUANT", 2)])
+def test_methods_with_pytorch_in_the_field_benchmark(method, shortest, uncompiled):
+    pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
+    from benchmarks.field.contenders import UnsuitableError, fitted
+    from benchmarks.field.tasks import TASKS
+
+    channels = X[:, :, None, :10].astype(np.float32)
+    model, values = fitted(method, TASKS["epilepsy"], channels[:8], Y[:8], None, 0)
+    assert values == {}
+    assert model.predict(channels[8:10]).shape == (2,)
+    with pytest.raises(UnsuitableError, match=f"at least {shortest} time points; the samples have 1"):
+        fitted(method, TASKS["epilepsy"], channels[..., :1], Y, None, 0)

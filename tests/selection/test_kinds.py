@@ -9,7 +9,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from benchmarks.field.tasks import TASKS
+from benchmarks.field.tasks import AT_HAND
 from click import Choice
 from conftest import fewer_models, low_rank_classes, run
 from sklearn.base import clone
@@ -133,7 +133,7 @@ class TestTable:
     def test_the_catalogue_agrees_with_the_benchmark(self):
         assert {entry.kind for entry in CATALOGUE.values()} <= set(KINDS)
         names = {"eeg_alcoholism": "eeg", "mnist_500": "mnist", "adrenal_300": "adrenal"}
-        for task in TASKS.values():
+        for task in AT_HAND.values():
             name = names.get(task.name, task.name.replace("_", "-"))
             name = next(one for one in CATALOGUE if name.startswith(one))
             assert (CATALOGUE[name].kind, CATALOGUE[name].sfreq) == (task.kind, task.sfreq)
