@@ -22,6 +22,7 @@
 #endif
 
 typedef double Four __attribute__((vector_size(32))); /* two pairs, where the processor has no more */
+typedef int64_t FourBits __attribute__((vector_size(32)));
 
 #define LOAD(name, from) Four name; memcpy(&name, from, sizeof(Four))
 #define sum_of(four) ((four[0] + four[2]) + (four[1] + four[3]))
@@ -38,9 +39,33 @@ static inline double dot(const double *restrict a, const double *restrict b, int
         LOAD(b1, b + i + 4);
         s0 += a0 * b0, s1 += a1 * b1;
     }
+    if (i + 3 < size) {
+        LOAD(a0, a + i);
+        LOAD(b0, b + i);
+        s0 += a0 * b0, i += 4;
+    }
     for (; i < size; i++) rest += a[i] * b[i];
     s0 += s1;
     return sum_of(s0) + rest;
+}
+
+/* Write the products of four columns, a step apart, with a vector. */
+static inline void dot_four(const double *restrict a, int64_t step, const double *restrict b, int64_t size,
+                            double *restrict out) {
+    Four s0 = {0.0, 0.0, 0.0, 0.0}, s1 = s0, s2 = s0, s3 = s0;
+    double r0 = 0.0, r1 = 0.0, r2 = 0.0, r3 = 0.0;
+    const double *a1 = a + step, *a2 = a1 + step, *a3 = a2 + step;
+    int64_t i = 0;
+    for (; i + 3 < size; i += 4) {
+        LOAD(x0, a + i);
+        LOAD(x1, a1 + i);
+        LOAD(x2, a2 + i);
+        LOAD(x3, a3 + i);
+        LOAD(y, b + i);
+        s0 += x0 * y, s1 += x1 * y, s2 += x2 * y, s3 += x3 * y;
+    }
+    for (; i < size; i++) r0 += a[i] * b[i], r1 += a1[i] * b[i], r2 += a2[i] * b[i], r3 += a3[i] * b[i];
+    out[0] = sum_of(s0) + r0, out[1] = sum_of(s1) + r1, out[2] = sum_of(s2) + r2, out[3] = sum_of(s3) + r3;
 }
 
 static inline double lesser(double a, double b) { return a < b ? a : b; }
@@ -57,6 +82,14 @@ static inline void add_four(double *restrict a, const double *restrict factors, 
     double f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
     const double *b1 = b + step, *b2 = b1 + step, *b3 = b2 + step;
     for (int64_t i = 0; i < size; i++) a[i] += (f0 * b[i] + f1 * b1[i]) + (f2 * b2[i] + f3 * b3[i]);
+}
+
+/* Write the sum of count columns of n numbers, each times its factor. */
+static inline void combine_columns(const double *columns, int64_t n, int64_t count, const double *factors, double *out) {
+    int64_t j = 0;
+    memset(out, 0, n * sizeof(double));
+    for (; j + 3 < count; j += 4) add_four(out, factors + j, columns + j * n, n, n);
+    for (; j < count; j++) add(out, factors[j], columns + j * n, n);
 }
 
 /* Write the inner products of the rows of a matrix into the lower triangle of out, two rows by two at a time. */

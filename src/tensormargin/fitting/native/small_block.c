@@ -11,6 +11,7 @@
 #define SHRINK 0.3 /* the factor by which it gets narrower */
 #define FREED_TOGETHER 0.5 /* share of the largest violation */
 #define PIVOTS_PER_COLUMN 2
+#define DEPENDENT 1e-12 /* share of a row's square that others leave of it, below which it depends on them */
 #define ROUNDING_GAP 1e-9 /* below it, rounding may be all that is left */
 #define NARROWEST 1e-10
 #define MOST_STEPS 50
@@ -19,11 +20,12 @@
 #define COARSE 4e10 /* from here on, rounding of Q may change a gap by 1e-5: the general way has a form without squares */
 
 typedef struct {
-    int64_t n, k;           /* rows and columns of A */
-    const double *rows;     /* A, whitened */
-    const double *weights;  /* sum to one */
+    int64_t n, k, padded;        /* rows and columns of A, whitened, and columns with those of zeros behind them */
+    const double *rows;          /* A, n x padded: rows without a remainder are added up in half the time */
+    const double *columns;       /* its columns, k x n: all margins at once take a third of the time by columns */
+    const double *weights;       /* sum to one */
     double lam, mu2;
-    double *lower, *upper;
+    const double *lower, *upper, *squares; /* bounds of the dual point; squared lengths of the rows */
 } Problem;
 
 typedef struct { /* a dual point with what follows from it */
@@ -31,20 +33,36 @@ typedef struct { /* a dual point with what follows from it */
     double gap, dual, scale;
 } Point;
 
+/* Return the weighted mean of what the margins lack of one, none of them less than nothing. */
+static inline double mean_hinge(const Problem *p, const double *margins) {
+    Four sum = {0.0, 0.0, 0.0, 0.0}, one = {1.0, 1.0, 1.0, 1.0};
+    double rest = 0.0;
+    int64_t i = 0;
+    for (; i + 3 < p->n; i += 4) {
+        LOAD(margin, margins + i);
+        LOAD(weight, p->weights + i);
+        Four missing = one - margin;
+        sum += weight * (Four)((FourBits)missing & (FourBits)(margin < one));
+    }
+    for (; i < p->n; i++)
+        if (margins[i] < 1.0) rest += p->weights[i] * (1.0 - margins[i]);
+    return sum_of(sum) + rest;
+}
+
+/* Write u = A'beta. */
+FAST static void combine_rows(const Problem *p, const double *beta, double *u) {
+    int64_t j = 0;
+    for (; j + 3 < p->k; j += 4) dot_four(p->columns + j * p->n, p->n, beta, p->n, u + j);
+    for (; j < p->padded; j++) u[j] = j < p->k ? dot(p->columns + j * p->n, beta, p->n) : 0.0;
+}
+
 /* Write u = A'beta and the margins A u, and certify the point. */
 FAST static void certify(const Problem *p, Point *at) {
-    double total = 0.0, mean = 0.0, hinge = 0.0;
-    memset(at->u, 0, p->k * sizeof(double));
-    for (int64_t i = 0; i < p->n; i++) {
-        total += at->beta[i] - p->lower[i];
-        if (at->beta[i] != 0.0) add(at->u, at->beta[i], p->rows + i * p->k, p->k);
-    }
-    for (int64_t i = 0; i < p->n; i++) {
-        double margin = dot(p->rows + i * p->k, at->u, p->k);
-        at->margins[i] = margin;
-        mean += p->weights[i] * margin;
-        if (margin < 1.0) hinge += p->weights[i] * (1.0 - margin);
-    }
+    double total = 0.0;
+    combine_rows(p, at->beta, at->u);
+    combine_columns(p->columns, p->n, p->k, at->u, at->margins);
+    for (int64_t i = 0; i < p->n; i++) total += at->beta[i] - p->lower[i];
+    double mean = dot(p->weights, at->margins, p->n), hinge = mean_hinge(p, at->margins);
     double half_square = 0.5 * dot(at->u, at->u, p->k);
     at->scale = half_square + fabs(p->mu2 * mean) + p->lam * hinge;
     at->dual = total - half_square;
@@ -57,9 +75,19 @@ FAST static void certify(const Problem *p, Point *at) {
 
 static void copy_point(const Problem *p, Point *to, const Point *from) {
     memcpy(to->beta, from->beta, p->n * sizeof(double));
-    memcpy(to->u, from->u, p->k * sizeof(double));
+    memcpy(to->u, from->u, p->padded * sizeof(double));
     memcpy(to->margins, from->margins, p->n * sizeof(double));
     to->gap = from->gap, to->dual = from->dual, to->scale = from->scale;
+}
+
+/* a += factor b, for sizes that are multiples of four */
+static inline void add_padded(double *a, double factor, const double *b, int64_t size) {
+    for (int64_t i = 0; i < size; i += 4) {
+        LOAD(to, a + i);
+        LOAD(from, b + i);
+        to += factor * from;
+        memcpy(a + i, &to, sizeof(Four));
+    }
 }
 
 /* ---- coordinate descent: tensormargin/_kernels.py, descend ---- */
@@ -82,7 +110,7 @@ static inline int is_settled(const Problem *p, const double *beta, int64_t i, do
 }
 
 /* Descend from a point whose margins are known, until the gap over the coordinates that are not settled is small. */
-FAST static void descend(const Problem *p, const double *squares, Point *at, int64_t *order, uint64_t *seed,
+FAST static void descend(const Problem *p, Point *at, int64_t *order, uint64_t *seed,
                          double target, int64_t epochs) {
     double *beta = at->beta, *u = at->u, lowest = 0.0, highest = 0.0;
     int64_t active = 0;
@@ -100,28 +128,24 @@ FAST static void descend(const Problem *p, const double *squares, Point *at, int
         shuffle(order, active, seed);
         for (int64_t place = 0; place < active;) {
             int64_t i = order[place];
-            const double *row = p->rows + i * p->k;
-            double gradient = dot(row, u, p->k) - 1.0, old = beta[i];
+            const double *row = p->rows + i * p->padded;
+            double gradient = dot(row, u, p->padded) - 1.0, old = beta[i];
             if (is_settled(p, beta, i, gradient, bars)) {
                 order[place] = order[--active];
                 continue;
             }
             place++;
             double distance = gradient < 0.0 ? p->upper[i] - old : old - p->lower[i];
+            double pull = distance > 0.0 ? gradient : 0.0;
             gap += distance * fabs(gradient);
-            if (distance > 0.0) {
-                lowest = lesser(lowest, gradient);
-                highest = greater(highest, gradient);
-            }
+            lowest = lesser(lowest, pull), highest = greater(highest, pull);
             double moved;
-            if (squares[i] > 0.0)
-                moved = lesser(greater(old - gradient / squares[i], p->lower[i]), p->upper[i]);
+            if (p->squares[i] > 0.0)
+                moved = lesser(greater(old - gradient / p->squares[i], p->lower[i]), p->upper[i]);
             else
                 moved = gradient < 0.0 ? p->upper[i] : p->lower[i];
-            if (moved != old) {
-                beta[i] = moved;
-                add(u, moved - old, row, p->k);
-            }
+            beta[i] = moved;
+            add_padded(u, moved - old, row, p->padded);
         }
         if (gap <= target) return;
         bars[0] = lowest < 0.0 ? lowest : -INFINITY;
@@ -154,107 +178,181 @@ FAST static void solve_factored(const double *factor, int64_t size, const double
 
 /* ---- the exact solve on the free coordinates ---- */
 
-/* Write the Gram matrix of the first rows without those that are not kept; kept[a] is the old place of row a. */
-static void keep_in_gram(double *gram, int64_t size, const int64_t *kept, int64_t count) {
-    for (int64_t a = 0; a < count; a++)
-        for (int64_t b = 0; b <= a; b++) gram[a * count + b] = gram[kept[a] * size + kept[b]];
+typedef struct { /* coordinates whose rows are independent, with the Cholesky factor of their inner products */
+    int64_t size, most;
+    int64_t *which;
+    double *factor; /* U with U'U = A_F A_F', most x most */
+    double *image;  /* U'^-1 (1 - m_F): what the margins lack */
+    double *step, *spare;
+    double work; /* multiplications left */
+} Face;
+
+/* Most coordinates of a face: at the optimum there are about as many free ones as columns. */
+static int64_t most_free(int64_t k) { return k + k / 2 + 24; }
+
+static int64_t face_memory(int64_t most) { return most * most + 4 * most; }
+
+static Face empty_face(int64_t most, double work, double *memory) {
+    double *factor = memory, *image = factor + most * most, *step = image + most, *spare = step + most;
+    return (Face){0, most, (int64_t *)(spare + most), factor, image, step, spare, work};
 }
 
-/* Return x'Gx for the lower triangle of G. */
-static double quadratic(const double *gram, int64_t size, const double *x) {
-    double sum = 0.0;
-    for (int64_t a = 0; a < size; a++)
-        sum += x[a] * (2.0 * dot(gram + a * size, x, a) + gram[a * size + a] * x[a]);
-    return sum;
-}
-
-/* Cut a step from beta at the bounds: each coordinate by itself, or all by one share, whichever raises the dual more.
- *
- * right is the gradient of the dual, G step. Writes the cut step to cut; returns whether anything was cut.
- */
-static int cut_at_bounds(const Problem *p, const double *beta, const int64_t *free_, int64_t size, const double *gram,
-                         const double *right, const double *step, double *cut) {
-    double share = 1.0;
-    for (int64_t a = 0; a < size; a++) {
-        int64_t i = free_[a];
-        double room = step[a] > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
-        cut[a] = step[a];
-        if (fabs(step[a]) * share > room) share = room / fabs(step[a]);
-        if (fabs(step[a]) > room) cut[a] = step[a] > 0.0 ? room : -room;
+/* Write the x with U x = right. */
+FAST static void back_substitute(const Face *face, const double *right, double *x) {
+    for (int64_t a = face->size - 1; a >= 0; a--) {
+        const double *row = face->factor + a * face->most;
+        x[a] = (right[a] - dot(row + a + 1, x + a + 1, face->size - 1 - a)) / row[a];
     }
-    if (share >= 1.0) return 0;
-    double together = share * (1.0 - 0.5 * share) * dot(right, step, size);
-    if (!(dot(right, cut, size) - 0.5 * quadratic(gram, size, cut) > together))
-        for (int64_t a = 0; a < size; a++) cut[a] = share * step[a];
-    return 1;
 }
 
-/* Minimise over the free coordinates with the others fixed, fixing those that reach a bound.
- *
- * At the optimum every free sample has margin 1: A_F A_F' step = 1 - m_F. A tiny ridge makes equal rows share the step.
- */
-FAST static void minimise_on_face(const Problem *p, double *beta, double *u, int64_t *free_, int64_t size, double work,
-                                  double *memory) {
-    double *gram = memory, *factor = gram + size * size, *right = factor + size * size, *step = right + size;
-    double *cut = step + size, *more = cut + size, *image = more + size, *faces = image + p->k;
-    int64_t *kept = (int64_t *)(faces + size * p->k);
-    for (int64_t a = 0; a < size; a++) memcpy(faces + a * p->k, p->rows + free_[a] * p->k, p->k * sizeof(double));
-    inner_products(faces, p->k, size, gram);
-    work -= (double)size * size * p->k;
-    while (size > 0 && work > 0.0) {
-        work -= (double)size * size * size;
-        double trace = 0.0;
-        for (int64_t a = 0; a < size; a++) right[a] = 1.0 - dot(p->rows + free_[a] * p->k, u, p->k);
-        memcpy(factor, gram, size * size * sizeof(double));
-        for (int64_t a = 0; a < size; a++) trace += gram[a * size + a];
-        for (int64_t a = 0; a < size; a++) factor[a * size + a] += 1e-13 * trace + TINY;
-        if (!factorise(factor, size)) return;
-        solve_factored(factor, size, right, step);
-        memset(image, 0, p->k * sizeof(double)); /* correct the solution once */
-        for (int64_t a = 0; a < size; a++) add(image, step[a], p->rows + free_[a] * p->k, p->k);
-        for (int64_t a = 0; a < size; a++) cut[a] = right[a] - dot(p->rows + free_[a] * p->k, image, p->k);
-        solve_factored(factor, size, cut, more);
-        for (int64_t a = 0; a < size; a++) step[a] += more[a];
-        int is_cut = cut_at_bounds(p, beta, free_, size, gram, right, step, cut);
-        int64_t count = 0;
-        for (int64_t a = 0; a < size; a++) {
-            int64_t i = free_[a];
-            double old = beta[i], room = step[a] > 0.0 ? p->upper[i] - old : old - p->lower[i];
-            if (is_cut && fabs(cut[a]) >= room * (1.0 - 1e-12)) {
-                beta[i] = step[a] > 0.0 ? p->upper[i] : p->lower[i];
-            } else {
-                beta[i] = lesser(greater(old + cut[a], p->lower[i]), p->upper[i]);
-                kept[count++] = a;
-            }
-            add(u, beta[i] - old, p->rows + i * p->k, p->k);
+/* Replace right by the x with U'x = right. */
+FAST static void forward_substitute(const Face *face, double *right) {
+    for (int64_t a = 0; a < face->size; a++) {
+        const double *row = face->factor + a * face->most;
+        right[a] /= row[a];
+        add(right + a + 1, -right[a], row + a + 1, face->size - 1 - a);
+    }
+}
+
+/* Take a coordinate out, and turn the factor's rows until it is a triangle again. */
+FAST static void leave_face(Face *face, int64_t place) {
+    int64_t size = --face->size, most = face->most;
+    for (int64_t a = place; a < size; a++) face->which[a] = face->which[a + 1];
+    for (int64_t a = 0; a <= size; a++) {
+        int64_t from = a > place + 1 ? a - 1 : place;
+        double *row = face->factor + a * most;
+        memmove(row + from, row + from + 1, (size - from) * sizeof(double));
+    }
+    for (int64_t a = place; a < size; a++) {
+        double *upper = face->factor + a * most, *lower = upper + most;
+        double length = sqrt(upper[a] * upper[a] + lower[a] * lower[a]);
+        double cosine = upper[a] / length, sine = lower[a] / length;
+        for (int64_t b = a; b < size; b++) {
+            double above = upper[b], below = lower[b];
+            upper[b] = cosine * above + sine * below, lower[b] = cosine * below - sine * above;
         }
-        if (!is_cut || count == size) return;
-        keep_in_gram(gram, size, kept, count);
-        for (int64_t a = 0; a < count; a++) free_[a] = free_[kept[a]];
-        size = count;
+        double above = face->image[a], below = face->image[a + 1];
+        face->image[a] = cosine * above + sine * below, face->image[a + 1] = cosine * below - sine * above;
+    }
+    face->work -= 3.0 * size * size;
+}
+
+/* Return the share of a step, at most one, that stays within the bounds; place gets the coordinate that cuts it. */
+static double share_within(const Problem *p, const Face *face, const double *beta, const double *step, int64_t *place) {
+    double share = 1.0;
+    *place = -1;
+    for (int64_t a = 0; a < face->size; a++) {
+        int64_t i = face->which[a];
+        double room = step[a] > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
+        if (fabs(step[a]) * share > room) share = room / fabs(step[a]), *place = a;
+    }
+    return share;
+}
+
+static inline double at_bound(const Problem *p, int64_t i, double step) { return step > 0.0 ? p->upper[i] : p->lower[i]; }
+
+/* Move a coordinate whose row depends on those of the face, with these, until one of them is at a bound.
+ *
+ * The weight does not change with them, and the dual rises. Returns whether the coordinate itself is at a bound.
+ */
+static int exchange(const Problem *p, Face *face, int64_t i, double missing, double *beta, double *u) {
+    double *step = face->step, slope = missing, own = 1.0;
+    int64_t size = face->size, place;
+    back_substitute(face, face->spare, step);
+    slope -= dot(face->spare, face->image, size);
+    if (slope < 0.0) own = -1.0;
+    for (int64_t a = 0; a < size; a++) step[a] *= -own;
+    double farthest = own > 0.0 ? p->upper[i] - beta[i] : beta[i] - p->lower[i];
+    for (int64_t a = 0; a < size; a++) step[a] *= farthest;
+    double share = share_within(p, face, beta, step, &place);
+    double moved = place < 0 ? at_bound(p, i, own) : beta[i] + share * own * farthest;
+    add(u, moved - beta[i], p->rows + i * p->padded, p->padded);
+    beta[i] = moved;
+    for (int64_t a = 0; a < size; a++) {
+        int64_t k = face->which[a];
+        moved = a == place ? at_bound(p, k, step[a]) : beta[k] + share * step[a];
+        moved = lesser(greater(moved, p->lower[k]), p->upper[k]);
+        add(u, moved - beta[k], p->rows + k * p->padded, p->padded);
+        beta[k] = moved;
+    }
+    if (place < 0) return 1;
+    leave_face(face, place);
+    return 0;
+}
+
+/* Let a coordinate join, or one that its row depends on go to a bound instead, or itself. */
+FAST static void join_face(const Problem *p, Face *face, int64_t i, double *beta, double *u) {
+    const double *own = p->rows + i * p->padded;
+    while (face->size < face->most && face->work > 0.0) {
+        int64_t size = face->size;
+        for (int64_t a = 0; a < size; a++) face->spare[a] = dot(own, p->rows + face->which[a] * p->padded, p->padded);
+        forward_substitute(face, face->spare);
+        face->work -= (double)size * (p->padded + size);
+        double missing = 1.0 - dot(own, u, p->padded), left = p->squares[i] - dot(face->spare, face->spare, size);
+        if (left > DEPENDENT * p->squares[i]) {
+            for (int64_t a = 0; a < size; a++) face->factor[a * face->most + size] = face->spare[a];
+            face->factor[size * face->most + size] = sqrt(left);
+            face->image[size] = (missing - dot(face->spare, face->image, size)) / sqrt(left);
+            face->which[face->size++] = i;
+            return;
+        }
+        if (exchange(p, face, i, missing, beta, u)) return;
     }
 }
 
-/* Certify a point, after the exact solve on its free coordinates if that lowers the gap.
+/* Minimise over the coordinates of a face with the others fixed, letting go those that reach a bound.
+ *
+ * At the optimum every free sample has margin 1: A_F A_F' step = 1 - m_F. A second pass corrects the first one's rounding.
+ */
+static void minimise_on_face(const Problem *p, Face *face, double *beta, double *u) {
+    for (int64_t pass = 0; pass < 2; pass++) {
+        if (pass > 0) {
+            combine_rows(p, beta, u);
+            for (int64_t a = 0; a < face->size; a++)
+                face->image[a] = 1.0 - dot(p->rows + face->which[a] * p->padded, u, p->padded);
+            forward_substitute(face, face->image);
+        }
+        for (int64_t place = 0; place >= 0 && face->size > 0 && face->work > 0.0;) {
+            back_substitute(face, face->image, face->step);
+            double share = share_within(p, face, beta, face->step, &place);
+            for (int64_t a = 0; a < face->size; a++) {
+                int64_t i = face->which[a];
+                double moved = a == place ? at_bound(p, i, face->step[a]) : beta[i] + share * face->step[a];
+                beta[i] = lesser(greater(moved, p->lower[i]), p->upper[i]);
+                face->image[a] *= 1.0 - share;
+            }
+            face->work -= (double)face->size * face->size;
+            if (place >= 0) leave_face(face, place);
+        }
+    }
+}
+
+/* Write the free coordinates of a dual point, and return their number. */
+static int64_t free_coordinates(const Problem *p, const double *beta, int64_t *free_) {
+    int64_t size = 0;
+    for (int64_t i = 0; i < p->n; i++) free_[size] = i, size += (p->lower[i] < beta[i]) & (beta[i] < p->upper[i]);
+    return size;
+}
+
+/* Certify a point, after the exact solve on its free coordinates, which raises the dual.
  *
  * At the optimum there are about as many free coordinates as columns; if there are far more, the point is not near it.
  */
-static void finish(const Problem *p, Point *at, Point *spare, int64_t *free_, const Limits *limits, double *memory) {
-    int64_t size = 0, most = p->k + p->k / 2 + 8;
-    for (int64_t i = 0; i < p->n && size <= most; i++)
-        if (p->lower[i] < at->beta[i] && at->beta[i] < p->upper[i]) free_[size++] = i;
+static void finish(const Problem *p, Point *at, Point *spare, const Limits *limits, int64_t *free_, double *memory) {
+    int64_t size = free_coordinates(p, at->beta, free_), most = most_free(p->k);
     if (size > 0 && size <= most) {
+        Face face = empty_face(most, limits->work, memory);
         memcpy(spare->beta, at->beta, p->n * sizeof(double));
-        memcpy(spare->u, at->u, p->k * sizeof(double));
-        minimise_on_face(p, spare->beta, spare->u, free_, size, limits->work, memory);
+        memcpy(spare->u, at->u, p->padded * sizeof(double));
+        for (int64_t a = 0; a < size; a++) join_face(p, &face, free_[a], spare->beta, spare->u);
+        minimise_on_face(p, &face, spare->beta, spare->u);
         certify(p, spare);
-        if (spare->gap <= limits->goal) {
+        if (isfinite(spare->gap) && spare->dual >= at->dual) {
             copy_point(p, at, spare);
             return;
         }
     }
     certify(p, at);
-    if (size > 0 && size <= most && spare->gap < at->gap) copy_point(p, at, spare);
 }
 
 /* Return how far a coordinate at a bound is from its optimality condition; zero for a free one. */
@@ -270,20 +368,18 @@ static double violation(const Problem *p, const double *beta, const double *marg
  * no margin terms: the optimum then lies on a face with many free coordinates.
  */
 static void pivot(const Problem *p, Point *at, Point *spare, const Limits *limits, int64_t *free_, double *memory) {
-    int64_t most = p->k + p->k / 2 + 8;
+    Face face = empty_face(most_free(p->k), limits->work, memory);
     copy_point(p, spare, at);
+    int64_t size = free_coordinates(p, at->beta, free_);
+    for (int64_t a = 0; a < size; a++) join_face(p, &face, free_[a], spare->beta, spare->u);
     for (int64_t count = 0; count < PIVOTS_PER_COLUMN * p->k + 20; count++) {
         double worst = 0.0;
-        int64_t size = 0;
         for (int64_t i = 0; i < p->n; i++) worst = greater(worst, violation(p, spare->beta, spare->margins, i));
-        for (int64_t i = 0; i < p->n; i++) {
-            int is_free = p->lower[i] < spare->beta[i] && spare->beta[i] < p->upper[i];
-            if (!is_free && !(worst > 0.0 && violation(p, spare->beta, spare->margins, i) >= FREED_TOGETHER * worst))
-                continue;
-            if (size == most) break;
-            free_[size++] = i;
-        }
-        minimise_on_face(p, spare->beta, spare->u, free_, size, limits->work, memory);
+        for (int64_t i = 0; i < p->n && worst > 0.0; i++)
+            if (violation(p, spare->beta, spare->margins, i) >= FREED_TOGETHER * worst)
+                join_face(p, &face, i, spare->beta, spare->u);
+        face.work = limits->work;
+        minimise_on_face(p, &face, spare->beta, spare->u);
         certify(p, spare);
         int stuck = at->gap <= ROUNDING_GAP && !(spare->gap < 0.5 * at->gap);
         if (spare->gap < at->gap) copy_point(p, at, spare);
@@ -322,7 +418,7 @@ FAST static void newton_steps(const Problem *p, double width, double *point, dou
         int64_t n_bent = 0, place = 0; /* samples on the rounded corner */
         memcpy(gradient, point, k * sizeof(double));
         for (int64_t i = 0; i < n; i++) {
-            const double *row = p->rows + i * k;
+            const double *row = p->rows + i * p->padded;
             margins[i] = dot(row, point, k);
             double missing = (1.0 - margins[i]) / width;
             beta[i] = p->weights[i] * (p->mu2 + p->lam * lesser(greater(missing, 0.0), 1.0));
@@ -332,14 +428,14 @@ FAST static void newton_steps(const Problem *p, double width, double *point, dou
         for (int64_t i = 0; i < n; i++) {
             if (!is_bent(margins[i], width)) continue;
             double root = sqrt(p->lam * p->weights[i] / width);
-            for (int64_t a = 0; a < k; a++) bent[a * n_bent + place] = root * p->rows[i * k + a];
+            for (int64_t a = 0; a < k; a++) bent[a * n_bent + place] = root * p->rows[i * p->padded + a];
             place++;
         }
         inner_products(bent, n_bent, k, curvature);
         for (int64_t a = 0; a < k; a++) curvature[a * k + a] += 1.0;
         if (dot(gradient, gradient, k) <= 1e-20 * (1.0 + dot(point, point, k)) || !factorise(curvature, k)) return;
         solve_factored(curvature, k, gradient, step);
-        for (int64_t i = 0; i < n; i++) along[i] = dot(p->rows + i * k, step, k);
+        for (int64_t i = 0; i < n; i++) along[i] = dot(p->rows + i * p->padded, step, k);
         double slope = dot(gradient, step, k), value = rounded(p, width, point, margins, along, step, 0.0), length = 1.0;
         while (length > SHORTEST &&
                !(rounded(p, width, point, margins, along, step, length) <= value - 1e-4 * length * slope))
@@ -359,25 +455,22 @@ static void newton(const Problem *p, Point *at, Point *trial, Point *spare, cons
     for (double width = FIRST_WIDTH; at->gap > greater(limits->goal, ROUNDING_GAP) && width > NARROWEST; width *= SHRINK) {
         newton_steps(p, width, point, trial->beta, trial->margins, memory);
         for (int64_t i = 0; i < p->n; i++) trial->beta[i] = lesser(greater(trial->beta[i], p->lower[i]), p->upper[i]);
-        memset(trial->u, 0, p->k * sizeof(double));
-        for (int64_t i = 0; i < p->n; i++) add(trial->u, trial->beta[i], p->rows + i * p->k, p->k);
-        finish(p, trial, spare, free_, limits, memory);
+        combine_rows(p, trial->beta, trial->u);
+        trial->dual = -INFINITY;
+        finish(p, trial, spare, limits, free_, memory);
         if (trial->gap < at->gap) copy_point(p, at, trial);
     }
 }
 
-static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, double *squares,
-                     int64_t *order, double *point, double *memory) {
+static void optimise(const Problem *p, Point *at, Point *trial, Point *spare, const Limits *limits, int64_t *order,
+                     double *point, double *memory) {
     uint64_t seed = 0x9E3779B97F4A7C15u;
-    for (int64_t i = 0; i < p->n; i++) {
-        at->beta[i] = lesser(greater(at->beta[i], p->lower[i]), p->upper[i]);
-        squares[i] = dot(p->rows + i * p->k, p->rows + i * p->k, p->k);
-    }
+    for (int64_t i = 0; i < p->n; i++) at->beta[i] = lesser(greater(at->beta[i], p->lower[i]), p->upper[i]);
     certify(p, at);
     for (int64_t round = 0; round < limits->rounds && at->gap > limits->goal && isfinite(at->gap); round++) {
         if (round > 0 && at->gap > limits->near) break;
-        descend(p, squares, at, order, &seed, 0.5 * limits->descent_gap * at->scale, limits->epochs);
-        finish(p, at, spare, order, limits, memory);
+        descend(p, at, order, &seed, 0.5 * limits->descent_gap * at->scale, limits->epochs);
+        finish(p, at, spare, limits, order, memory);
     }
     if (at->gap > limits->goal && isfinite(at->gap)) pivot(p, at, spare, limits, order, memory);
     if (at->gap > greater(limits->goal, ROUNDING_GAP) && isfinite(at->gap)) newton(p, at, trial, spare, limits, order, point, memory);
@@ -492,6 +585,28 @@ FAST static void whiten(double *columns, int64_t n, int64_t k, const double *fac
     }
 }
 
+static int64_t padded_size(int64_t k) { return (k + 3) / 4 * 4; }
+
+/* Write the rows of a matrix given by its k columns, with zeros behind each, and their squared lengths. */
+FAST static void rows_of_columns(const double *columns, int64_t n, int64_t k, int64_t padded, double *rows,
+                                 double *squares) {
+    for (int64_t a = 0; a < padded; a += 4) {
+        if (a + 3 < k) {
+            const double *c0 = columns + a * n, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;
+            for (int64_t i = 0; i < n; i++) {
+                Four row = {c0[i], c1[i], c2[i], c3[i]};
+                memcpy(rows + i * padded + a, &row, sizeof(Four));
+            }
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t b = a; b < a + 4; b++) rows[i * padded + b] = b < k ? columns[b * n + i] : 0.0;
+    }
+    memset(squares, 0, n * sizeof(double));
+    for (int64_t a = 0; a < k; a++)
+        for (int64_t i = 0; i < n; i++) squares[i] += columns[a * n + i] * columns[a * n + i];
+}
+
 /* Replace u by the x with L'x = u. */
 static void undo_whitening(double *u, int64_t k, const double *factor) {
     for (int64_t a = k - 1; a >= 0; a--) {
@@ -516,8 +631,7 @@ FAST static void evaluate(const Task *task, int64_t d, const double *columns, co
                      double *margins, Answer *answer) {
     int64_t n = task->n, width = d + (task->bias > 0.0);
     double average = 0.0, variance = 0.0, hinge = 0.0;
-    memset(margins, 0, n * sizeof(double));
-    for (int64_t j = 0; j < width; j++) add(margins, solution[j], columns + j * n, n);
+    combine_columns(columns, n, width, solution, margins);
     for (int64_t i = 0; i < n; i++) {
         average += task->weights[i] * margins[i];
         if (margins[i] < 1.0) hinge += task->weights[i] * (1.0 - margins[i]);
@@ -533,31 +647,31 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
                              Answer *answer) {
     const double *weights = task->weights;
     double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
-    int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > task->limits.wide * n;
-    int64_t k = wide ? n : width, most = k + k / 2 + 8;
-    int64_t scratch = larger(2 * most * most + 5 * most + k + most * k, k * k + 2 * k + n + n * k);
-    scratch = larger(scratch, n + n * k);
+    int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > task->limits.wide * n, copied = wide || mu1 > 0.0;
+    int64_t k = wide ? n : width, padded = padded_size(k);
+    int64_t scratch = larger(face_memory(most_free(k)), k * k + 2 * k + n + n * k);
     if (wide) scratch = larger(scratch, n * n + larger(n * width, n * n + 2 * n));
-    int64_t size = n * width + d + 2 * n * k + k * k + 3 * n + 2 * (2 * n + k) + n + 2 * k + width + scratch;
-    if (wide) size += n * k;
-    double *memory = malloc(size * sizeof(double) + (n + k) * sizeof(int64_t));
+    int64_t size = n * width + d + n * padded + k * k + 3 * n + 3 * (2 * n + padded) + k + width + scratch;
+    size += (copied ? n * k : 0) + (wide ? n * k : 0);
+    double *memory = malloc(size * sizeof(double) + (n + k + 1) * sizeof(int64_t));
     if (memory == NULL) return 1;
-    double *columns = memory, *mean = columns + n * width, *rows = mean + d, *base = rows + n * k;
-    double *factored = base + n * k, *factor = factored + (wide ? n * k : 0), *lower = factor + k * k;
-    double *upper = lower + n, *squares = upper + n;
-    Point at = {beta, squares + n, squares + n + k, 0.0, 0.0, 0.0};
-    double *next = at.margins + n;
-    Point trial = {next, next + n, next + n + k, 0.0, 0.0, 0.0};
+    double *columns = memory, *mean = columns + n * width, *rows = mean + d, *factor = rows + n * padded;
+    double *lower = factor + k * k, *upper = lower + n, *squares = upper + n, *next = squares + n;
+    Point at = {beta, next, next + padded, 0.0, 0.0, 0.0};
+    next = at.margins + n;
+    Point trial = {next, next + n, next + n + padded, 0.0, 0.0, 0.0};
     next = trial.margins + n;
-    Point spare = {next, next + n, next + n + k, 0.0, 0.0, 0.0};
-    double *point = spare.margins + n, *solution = point + k, *rest = solution + width;
-    int64_t *order = (int64_t *)(memory + size), *chosen = order + n;
+    Point spare = {next, next + n, next + n + padded, 0.0, 0.0, 0.0};
+    double *point = spare.margins + n, *solution = point + k, *base = copied ? solution + width : columns;
+    double *factored = solution + width + (copied ? n * k : 0), *rest = factored + (wide ? n * k : 0);
+    int64_t *order = (int64_t *)(memory + size), *chosen = order + n + 1; /* of the free ones, one more may be written */
 
     sign_columns(task, d, design, columns, mean);
     if (wide) {
         k = gram_factor(columns, n, width, factored, chosen, rest);
+        padded = padded_size(k);
         transpose(factored, n, k, base);
-    } else {
+    } else if (copied) {
         memcpy(base, columns, n * width * sizeof(double));
     }
     if (mu1 > 0.0) {
@@ -567,15 +681,14 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
         }
         whiten(base, n, k, factor);
     }
-    transpose(base, k, n, rows);
+    rows_of_columns(base, n, k, padded, rows, squares);
     for (int64_t i = 0; i < n; i++) lower[i] = mu2 * weights[i], upper[i] = (mu2 + lam) * weights[i];
-    Problem problem = {n, k, rows, weights, lam, mu2, lower, upper};
-    optimise(&problem, &at, &trial, &spare, &task->limits, squares, order, point, rest);
+    Problem problem = {n, k, padded, rows, base, weights, lam, mu2, lower, upper, squares};
+    optimise(&problem, &at, &trial, &spare, &task->limits, order, point, rest);
 
     memcpy(point, at.u, k * sizeof(double)); /* back: L'^-1 u, and for few samples the vector in the span of their rows */
     if (mu1 > 0.0) undo_whitening(point, k, factor);
     if (wide) {
-        memset(solution, 0, width * sizeof(double));
         tensormargin_combine(factored, chosen, n, k, point, spare.margins);
         for (int64_t j = 0; j < width; j++) solution[j] = dot(columns + j * n, spare.margins, n);
     } else {

@@ -51,21 +51,43 @@ typedef struct {
 
 /* ---- small matrices ---- */
 
+/* Add to two vectors, or to the first alone, combinations of four others, by four factors for each. */
+static inline void add_four_to_two(double *restrict a, double *restrict b, int both, const double *restrict factors,
+                                   const double *restrict from, int64_t step, int64_t size) {
+    if (!both) {
+        add_four(a, factors, from, step, size);
+        return;
+    }
+    double f0 = factors[0], f1 = factors[1], f2 = factors[2], f3 = factors[3];
+    double g0 = factors[4], g1 = factors[5], g2 = factors[6], g3 = factors[7];
+    const double *c1 = from + step, *c2 = c1 + step, *c3 = c2 + step;
+    for (int64_t i = 0; i < size; i++) {
+        double x0 = from[i], x1 = c1[i], x2 = c2[i], x3 = c3[i];
+        a[i] += (f0 * x0 + f1 * x1) + (f2 * x2 + f3 * x3);
+        b[i] += (g0 * x0 + g1 * x1) + (g2 * x2 + g3 * x3);
+    }
+}
+
 /* out[o, a, i] = sum_s matrix[s, a] tensor[o, s, i] for a size x rows matrix (matrix[a, s] for a rows x size one) */
 FAST static void multiply_mode(const double *tensor, int64_t outer, int64_t size, int64_t inner, const double *matrix,
                           int64_t rows, int transposed, double *out) {
     int64_t step = transposed ? rows : 1, next = transposed ? 1 : size;
     memset(out, 0, outer * rows * inner * sizeof(double));
     for (int64_t o = 0; o < outer; o++)
-        for (int64_t a = 0; a < rows; a++) {
+        for (int64_t a = 0; a < rows; a += 2) { /* each number loaded is used twice */
+            int both = a + 1 < rows;
             double *to = out + (o * rows + a) * inner;
-            const double *from = tensor + o * size * inner, *entry = matrix + a * next;
+            const double *from = tensor + o * size * inner, *entry = matrix + a * next, *below = entry + both * next;
             int64_t s = 0;
             for (; s + 3 < size; s += 4) {
-                double factors[4] = {entry[s * step], entry[(s + 1) * step], entry[(s + 2) * step], entry[(s + 3) * step]};
-                add_four(to, factors, from + s * inner, inner, inner);
+                double factors[8];
+                for (int64_t f = 0; f < 4; f++) factors[f] = entry[(s + f) * step], factors[4 + f] = below[(s + f) * step];
+                add_four_to_two(to, to + both * inner, both, factors, from + s * inner, inner, inner);
             }
-            for (; s < size; s++) add(to, entry[s * step], from + s * inner, inner);
+            for (; s < size; s++) {
+                add(to, entry[s * step], from + s * inner, inner);
+                if (both) add(to + inner, below[s * step], from + s * inner, inner);
+            }
         }
 }
 
