@@ -63,6 +63,24 @@ CASES = {
 
 
 @compiled
+@pytest.mark.parametrize("lam", [10.0, 1e3, 1e5])
+@pytest.mark.parametrize("kind", ["copies", "rounded", "dependent columns"])
+def test_many_samples_at_margin_one_are_solved_exactly(kind, lam):
+    """Rows that depend on each other: more samples can be at margin one than there are columns."""
+    problem = margin_problem(90, lam=lam, mu1=0.0, mu2=0.0)
+    design = np.random.RandomState(1).standard_normal((90, 6)) + 0.5 * problem.signs[:, None]
+    if kind == "copies":
+        design[45:] = design[:45]
+    elif kind == "rounded":
+        design = np.round(design)
+    else:
+        design[:, 3:] = design[:, :1]
+    solution = solve_small_block(design, problem, None, 1e-9)
+    assert solution is not None
+    assert solution.certificate.relative_gap < 1e-11
+
+
+@compiled
 @pytest.mark.parametrize("case", CASES)
 class TestBlocks:
     def solve(self, case, **changes):
