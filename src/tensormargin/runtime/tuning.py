@@ -237,13 +237,13 @@ RACE_TOL = 1e-2
 """Smallest ``tol`` of the fits of a race. Accuracies are the same on average (Haxby's eight categories, BasicMotions,
 EEG, digits: 59.0, 87.2, 77.7, 96.0 against 58.3, 87.2, 78.1, 95.9 % with 1e-3), and fits that take many sweeps take
 half the time."""
-KEPT_SPLITS_BYTES = 2**28
+KEPT_SPLITS_BYTES = 2**30
 """Prepared training and test sets that a search keeps; others are prepared again for each rung of the race."""
 KEPT_PASSES_BYTES = 2**24
 """Small binary problems of a split after their first pass, which all strengths, decompositions and ranks share."""
 KEPT_SCORES_BYTES = 2**29
 """Held-out scores that a search keeps for the calibration of the selected model; otherwise it is fitted again."""
-SHARED_RESULTS_BYTES = 2**29
+SHARED_RESULTS_BYTES = 2**30
 """Representations that a search keeps for other models that have them in common."""
 MANY_CLASSES, SOME_CLASSES = 12, 6
 """Classes from which on candidates are first compared on some of them, and how many: one-vs-one then has a fraction
