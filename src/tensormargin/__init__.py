@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .runtime.lazy import lazy_exports
+from .runtime.renamed import find_old_modules
 
 __version__ = "0.2.0.dev0"
 
@@ -42,3 +43,4 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = lazy_exports(__name__)
 __all__ = __dir__()
+find_old_modules()

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..io import BadFileError, read_arrays
-from ..runtime import Array
+from ..runtime import Array, warn_of_old_name
 from . import _store
 
 _OLIVE = _store.github(
@@ -169,11 +169,16 @@ def _fetch_ifnb(path: Path) -> None:
     _store.save_checked(path, arrays, _IFNB_DIGEST)
 
 
-def load_basic_motions() -> Bunch:
+def load_basic_motions(data_home: str | Path | None = None) -> Bunch:
     """Return BasicMotions: 80 recordings of 6 channels x 100 time points, four activities.
 
     The data come with this package and need no download. They are from the UEA archive (Bagnall et al.: The UEA
     multivariate time series classification archive, 2018, arXiv:1811.00075), in the copy of the package aeon.
+
+    Parameters
+    ----------
+    data_home : None
+        Ignored, with a warning if it is given; it will be gone in 0.3.
 
     Returns
     -------
@@ -187,6 +192,8 @@ def load_basic_motions() -> Bunch:
     >>> load_basic_motions().data.shape
     (80, 6, 100)
     """
+    if data_home is not None:
+        warn_of_old_name("load_basic_motions(data_home=...)", "load_basic_motions()")
     content = _store.of_parts(read_arrays(_BASIC_MOTIONS), _PARTS, "X_{}", "y_{}")
     channels = [f"{sensor} {axis}" for sensor in ("accelerometer", "gyroscope") for axis in (1, 2, 3)]
     return _store.described("basic_motions", {"channel": channels, "time": None}, **content)

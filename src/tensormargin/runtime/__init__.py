@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lazy import from_extra
     from .processes import worker_options
     from .progress import Costs, Deadline, EqualStages, Forecast, Progress, WorkMeter, stage_progress
+    from .renamed import warn_of_old_name
     from .threads import over_parts, slices, sum_over_parts, worker_threads
     from .words import counted, in_bytes, join_with_and, listed, percent, points, quoted, short_number, shortened
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from .renamed import NAMES, warn_of_old_name
+
 
 def from_extra(module: str, extra: str = "cli") -> Any:
     """Import a module of an extra; the error says how to install it."""
@@ -33,6 +35,9 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
     }
 
     def get(name: str) -> Any:
+        if NAMES.get(name) in homes:
+            warn_of_old_name(f"{package}.{name}", f"{package}.{NAMES[name]}")
+            return get(NAMES[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name], package), name)
