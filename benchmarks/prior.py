@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.field.tasks import AT_HAND, Task, loaded
 
 import tensormargin
+from benchmarks.field.tasks import AT_HAND, Task, loaded
 from tensormargin import TensorMarginClassifierCV
 from tensormargin.selection import splits_of
 from tensormargin.selection.kinds import settled

@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from benchmarks.probabilities import calibration_error
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+from benchmarks.probabilities import calibration_error
 from tensormargin.runtime import software_versions
 
 from .contenders import PACKAGES, WITH_PROBABILITIES, UnsuitableError, fitted
