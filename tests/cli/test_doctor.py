@@ -39,7 +39,7 @@ def test_json():
     assert found["problems"] == []
     assert found["dependencies"]["numpy"] == metadata.version("numpy")
     assert found["native"]["interface"] == native.ABI
-    assert (found["native"]["compiler"] is not None) == native.has_native("tensormargin_sweep")
+    assert (found["native"]["compiler"] is not None) == native.has_native("tensormargin_fit")
 
 
 def test_missing_and_old_packages_are_named_with_the_command_that_installs_them(monkeypatch):

@@ -299,7 +299,7 @@ class TestTravel:
         monkeypatch.setattr(
             MemorySamples, "_contract", lambda self, *rest: contracted.append(1) or contract(self, *rest)
         )
-        monkeypatch.setattr(alternate, "small_sweeps", lambda *_: None)  # compiled code would not be counted
+        monkeypatch.setattr(alternate, "small_fit", lambda *_: None)  # compiled code would not be counted
         X, y = remote((4, 5, 6), log=tmp_path, n_chunks=8, length=10), np.arange(80) % 2
         fit(X.compute(), y, weight, max_iter=3)
         (tmp_path / "reads").unlink()

@@ -33,7 +33,7 @@ from tensormargin.fitting.solvers import solve_dual_cd, solve_small_block
 from tensormargin.runtime import tuning
 
 compiled = pytest.mark.skipif(
-    not native.has_native("tensormargin_sweep"), reason="compiled code is missing: there was no C compiler"
+    not native.has_native("tensormargin_fit"), reason="compiled code is missing: there was no C compiler"
 )
 pytestmark = pytest.mark.numerical
 
@@ -191,7 +191,7 @@ def both_ways(name, X, signs, rank, tol=1e-6, **strengths):
     )
     yield alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alternate_module, "small_sweeps", lambda *_: None)
+        patch.setattr(alternate_module, "small_fit", lambda *_: None)
         yield alternate(MemorySamples(X), problem, Start(start), SOLVERS["dual_cd"], tol, 60)
 
 
@@ -234,16 +234,16 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
     monkeypatch.setattr(tuning, "CONVEX_WORK", 0)  # one start
     X, y = low_rank_classes(0, 40, (6, 7), 1.0)
     expected = TensorMarginClassifier("cp", 2).fit(X, y)
-    sweeps = alternate_module.SmallSweeps.sweep
-    made = []
+    run, made = native.SmallFit.run, []
 
-    def second_fails(self):
-        made.append(sweeps(self))
-        return made[0] if len(made) == 1 else None
+    def second_fails(self, most, from_all=False):
+        made.append(run(self, 1, from_all))
+        return False
 
-    monkeypatch.setattr(alternate_module.SmallSweeps, "sweep", second_fails)
+    monkeypatch.setattr(native.SmallFit, "run", second_fails)
     clf = TensorMarginClassifier("cp", 2).fit(X, y)
-    assert len(made) == 2
+    assert made == [True]
+    assert clf.n_iter_ > 1
     assert clf.objective_[0] == pytest.approx(expected.objective_[0], rel=1e-3)
 
 
@@ -329,19 +329,33 @@ def test_a_huge_variance_term_is_certified_only_where_it_is_solved():
 
 
 @compiled
-def test_a_sweep_that_gives_up_leaves_what_belongs_to_its_weight(monkeypatch):
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+def test_a_fit_that_gives_up_leaves_what_belongs_to_its_weight(gap, monkeypatch):
     X, y = low_rank_classes(0, 40, (6, 7), 1.0)
     problem = margin_problem(len(y), bias=0.0)
     samples, weight = MemorySamples(X), FORMATS["tucker"].from_dense(X.mean(axis=0), 2, np.random.RandomState(0))
-    small = native.small_sweeps(samples, problem, weight, None, 1e-3)
-    state = alternate_module._State(Start(weight))
-    sweep = type(small).sweep
-    monkeypatch.setattr(type(small), "sweep", lambda self: sweep(self) and None)
-    assert alternate_module._small_sweep(state, small) is None
-    margins = problem.signs * (X.reshape(len(X), -1) @ state.weight.to_dense().ravel())
-    value = problem.objective.value(np.sum(state.weight.to_dense() ** 2), margins)
-    assert state.objective == pytest.approx(value)
-    assert state.beta is small.beta
+    monkeypatch.setattr(tuning, "GAP_SHARE", gap)  # no solve has a gap of zero
+    small = native.small_fit(samples, problem, weight, None, 1e-3)
+    assert small.run(20) is (gap > 0.0)
+    assert bool(small.converged) is (gap > 0.0)
+    reached = small.weight().to_dense()
+    margins = problem.signs * (X.reshape(len(X), -1) @ reached.ravel())
+    assert small.objective == pytest.approx(problem.objective.value(np.sum(reached**2), margins))
+
+
+@compiled
+@pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3), (7, 7)], ids=str)
+@pytest.mark.parametrize(("name", "rank"), [("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
+def test_a_second_start_from_compiled_code_is_that_of_python(name, rank, shape, monkeypatch):
+    X, y = low_rank_classes(3, 40, shape, 0.5)
+    if shape[0] == shape[1]:
+        X = X + X.transpose(0, 2, 1)  # the start of symmetric matrices takes random numbers
+    settings = {"lam": 30.0, "mu1": 0.0, "mu2": 0.0}
+    clf = TensorMarginClassifier(name, rank, **settings).fit(X, y)
+    monkeypatch.setattr(tuning, "MOST_EIGENVECTORS", 0)
+    other = TensorMarginClassifier(name, rank, **settings).fit(X, y)
+    assert other.n_iter_ == clf.n_iter_
+    np.testing.assert_allclose(other.history_["objective"], clf.history_["objective"], rtol=1e-8)
 
 
 class TestLibrary:
@@ -374,7 +388,7 @@ class TestLibrary:
     def test_another_library_is_not_used(self, fault, foreign_library):
         foreign_library(fault)
         with pytest.warns(RuntimeWarning, match="is not used") as caught:
-            assert not native.has_native("tensormargin_sweep")
+            assert not native.has_native("tensormargin_fit")
         with warnings.catch_warnings(action="error"):
             assert not native.has_native("tensormargin_solve_small")
             X, y = low_rank_classes(0, 20, (4, 5), 2.0)

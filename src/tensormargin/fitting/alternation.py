@@ -14,7 +14,7 @@ from ..runtime import Array, FloatArray, tuning
 from .blocks import block_problem
 from .formats import Block, Tangent, Weight
 from .formats.tucker import TuckerWeight
-from .native import SmallSweeps, small_sweeps
+from .native import SmallFit, small_fit
 from .objective import Certificate, MarginProblem
 from .samples.base import Samples, ViewFacts
 from .solvers import Solver, solve_dual_cd, solve_small_block
@@ -125,11 +125,11 @@ class Solving:
                 design = self.samples.side_by_side(block.contractions)
             solved = solve_block(design, request, self.problem, self.solver)
 
-    def small(self, start: Start) -> SmallSweeps | None:
-        """Return the sweeps of a small fit by compiled code; None if the general way is to be taken."""
+    def small(self, start: Start) -> SmallFit | None:
+        """Return a small fit by compiled code; None if the general way is to be taken."""
         if self.solver is not solve_dual_cd:
             return None
-        return small_sweeps(self.samples, self.problem, start.weight, start.beta, self.tol)
+        return small_fit(self.samples, self.problem, start.weight, start.beta, self.tol)
 
     def within(self, bases: list[Array], weight: Weight, beta: FloatArray | None) -> _State | None:
         """Fit a weight with its factors in the span of these bases; return the state reached, None if it is too large.
@@ -142,7 +142,12 @@ class Solving:
         core, factors = weight.core_and_factors()
         turned = [basis.T @ factor for basis, factor in zip(bases, factors, strict=True)]
         inside = replace(self, samples=self.samples.within(bases))
-        run = _Run(Start(TuckerWeight(core, turned), beta), len(self.problem), self.tol, None, inside)
+        start = Start(TuckerWeight(core, turned), beta)
+        run = _Run(start, len(self.problem), self.tol, None, inside)
+        small = inside.small(start)
+        if small is not None:
+            small.run(tuning.SUBSPACE_SWEEPS)
+            run.take(small, 0.0)
         inside.drive(run.until(tuning.SUBSPACE_SWEEPS))
         state = run.reached()
         core, turned = state.weight.core_and_factors()
@@ -167,12 +172,15 @@ def sweeps(
     runs = [_Run(start, n_samples, tol, report, solving)]
     size = prod(start.weight.shape)
     is_cheap = n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
-    if start.raced and is_cheap and len(start.weight.block_names) > 1:
-        relaxed = start.weight.relaxed()
-        convex = yield BlockRequest(relaxed, None, runs[0].final_gap, wide=start.weight.wide)
-        if np.all(np.isfinite(convex.vector)):
-            rival = Start(relaxed.replace(convex.vector), convex.beta)
-            runs.append(_Run(rival, n_samples, tol, report, solving))
+    races = start.raced and is_cheap and len(start.weight.block_names) > 1
+    small = None if solving is None else solving.small(start)
+    if small is not None:
+        began = perf_counter()
+        yield from _make_small(small, start, races, max_iter, runs[0].final_gap)
+        runs[0].take(small, perf_counter() - began)
+    elif races:
+        rival = yield from _rival(start, runs[0].final_gap)
+        runs += [] if rival is None else [_Run(rival, n_samples, tol, report, solving)]
     most = tuning.RACED_SWEEPS
     while len(runs) > 1 and most <= max_iter:
         for run in runs:
@@ -185,6 +193,25 @@ def sweeps(
     return best.fit()
 
 
+def _rival(start: Start, gap_tol: float) -> Generator[BlockRequest, SolvedBlock, Start | None]:
+    """Return the start that follows from the solution over all tensors, unless there is none."""
+    relaxed = start.weight.relaxed()
+    convex = yield BlockRequest(relaxed, None, gap_tol, wide=start.weight.wide)
+    return Start(relaxed.replace(convex.vector), convex.beta) if np.all(np.isfinite(convex.vector)) else None
+
+
+def _make_small(
+    small: SmallFit, start: Start, races: bool, most: int, gap_tol: float
+) -> Generator[BlockRequest, SolvedBlock, None]:
+    """Let compiled code make the sweeps, from both starts if these race; few requests are left."""
+    if races and small.truncates and small.run(most, from_all=True) is not None:
+        return
+    rival = (yield from _rival(start, gap_tol)) if races else None
+    if rival is not None:
+        small.add_start(rival.weight, rival.beta)
+    small.run(most)
+
+
 def _lead(runs: list[_Run]) -> _Run:
     """Return the run with the lower objective; the first one if they differ by no more than their solves do."""
     first, last = runs[0].state, runs[-1].state
@@ -194,8 +221,8 @@ def _lead(runs: list[_Run]) -> _Run:
 class _Run:
     """The sweeps from one start.
 
-    A sweep is a step in the tangent space (`_tangent_sweep`), made by compiled code if the problem is ``small``, or a
-    pass over the blocks, for weights without such a space and, while that goes fast, for many samples. A block whose
+    A sweep is a step in the tangent space (`_tangent_sweep`), or a pass over the blocks, for weights without such a space
+    and, while that goes fast, for many samples; compiled code makes those of small problems (`take`). A block whose
     (inexact) solve would raise the objective is left unchanged, so the objective never rises (Theorem 2). Blocks are
     solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end.
     """
@@ -208,7 +235,6 @@ class _Run:
         self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
         self.final_gap = tuning.GAP_SHARE * tol
         self._tol, self._report = tol, report
-        self._small = None if solving is None else solving.small(start)
         self._within = None
         if solving is not None and solving.samples.in_memory and not self._few and _solves_are_cheap(start.weight):
             self._within = solving.within
@@ -241,11 +267,19 @@ class _Run:
             self._converged = exact and (self._one_block or settled)
             self._gap_tol = max(self.final_gap, min(self._gap_tol, tuning.GAP_SHARE * sweep.decrease))
 
+    def take(self, small: SmallFit, seconds: float) -> None:
+        """Go on from what compiled code has reached: sweeps that it made in so many seconds."""
+        state, n_blocks = self.state, len(self.state.weight.block_names)
+        state.weight, state.beta = small.weight(), small.beta
+        state.objective, state.intercept, state.scale = small.objective, small.intercept, small.scale
+        self._converged = bool(small.converged)
+        for objective, gap, change, decrease in small.records.tolist():
+            each = seconds / len(small.records)
+            self._done.append(Sweep((objective,) * n_blocks, (gap,) * n_blocks, change, decrease, each))
+            if self._report is not None:
+                self._report(len(self._done), self._done[-1])
+
     def _next_sweep(self) -> Generator[BlockRequest, SolvedBlock, Sweep]:
-        sweep = None if self._small is None else _small_sweep(self.state, self._small)
-        if sweep is not None:
-            return sweep
-        self._small = None  # the general way from here on
         if self._from_start or (self._has_tangent and len(self._done) >= tuning.FAST_SWEEPS):
             return (yield from _tangent_sweep(self.state, self._gap_tol, self._tol, self._few, self._within))
         return (yield from _sweep(self.state, self._gap_tol))
@@ -257,10 +291,8 @@ class _Run:
         return not ended and self.state.objective - fall < other.state.objective
 
     def reached(self) -> _State:
-        """Return the state, with what compiled code has reached."""
+        """Return the state, with the gap of the last sweep."""
         state = self.state
-        if self._small is not None:
-            state.weight, state.beta = self._small.weight(), self._small.beta
         state.gap = max(self._done[-1].gaps)
         return state
 
@@ -357,19 +389,6 @@ def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solv
     certificate = replace(solution.certificate, primal=primal)
     gap = max(certificate.relative_gap, solution.certificate.relative_gap)
     return SolvedBlock(request.block, recovered.vector, recovered.intercept, certificate, gap, solution.beta)
-
-
-def _small_sweep(state: _State, small: SmallSweeps) -> Sweep | None:
-    """Let compiled code make a step in the tangent space; None, with all that it reached in the state, if it cannot."""
-    began = perf_counter()
-    made = small.sweep()
-    state.objective, state.intercept, state.scale = small.state
-    if made is None:
-        state.weight, state.beta = small.weight(), small.beta
-        return None
-    decrease = (made.objective_before - state.objective) / state.scale if state.scale > 0 else 0.0
-    n_blocks = small.n_blocks
-    return Sweep((state.objective,) * n_blocks, (made.gap,) * n_blocks, made.change, decrease, perf_counter() - began)
 
 
 def _tangent_sweep(

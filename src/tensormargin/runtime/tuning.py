@@ -214,7 +214,9 @@ SHORTEST_STEP = 1e-3
 STATIONARY_SHARE = 0.01
 """Of ``tol``: a promised decrease below it (relative to the terms of the objective) is not worth a step."""
 SMALL_SAMPLES = 2**20
-"""Entries of all samples: fits to fewer are made by compiled code, one call per sweep."""
+"""Entries of all samples: fits to fewer are made by compiled code, in one call."""
+MOST_EIGENVECTORS = 32
+"""Size of a mode up to which compiled code finds the directions of the second start itself; LAPACK is faster beyond."""
 
 # ---- several views (spans.py, blocks.py) ----
 

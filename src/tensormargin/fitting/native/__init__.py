@@ -1,17 +1,17 @@
 """Small block problems, solved exactly by compiled code; see hatch_build.py for how it is made.
 
-It also makes the sweeps of small fits, without a Python call for each step: the same steps as `alternation` for weights
-with a tangent space. Whether to go on is decided there, for both.
+It also makes small fits in one call: the same steps as `alternation` for weights with a tangent space.
 """
 
 from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +28,14 @@ _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
     "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 2, _INTEGER, *[_ARRAY] * 10],
-    "tensormargin_sweep": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
+    "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
 }
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
-_MOST_MODES = 16  # as in small_fit.c
+_MOST_MODES, _RECORDED, _NO_START = 16, 4, 4  # as in small_fit.c
+_MOST_RECORDS = 10_000  # sweeps of one call
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
-ABI = 2
+ABI = 3
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
@@ -213,58 +214,74 @@ def solve_flat(
     return None if solve() else found
 
 
-class SmallSweep(NamedTuple):
-    """The largest relative gap of a sweep's solves, the relative change of the weight, and the objective before it."""
+class SmallFit:
+    """A small fit; ``weight`` and ``beta``, its dual point, are those of the start before it, and of the solution after.
 
-    gap: float
-    change: float
-    objective_before: float
-
-
-class SmallSweeps:
-    """A small fit in progress; ``beta`` is the dual point of the present weight."""
+    ``records`` has a row per sweep: the objective after it, the largest relative gap of its solves, the relative change
+    of the weight, and the decrease of the objective, relative to the sum of the absolute values of its terms, ``scale``.
+    """
 
     def __init__(
         self, columns: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
     ) -> None:
-        objective = problem.objective
         tensors = weight.tucker_tensors()
-        self._format = weight
-        self.n_blocks = len(weight.block_names)  # of the weight in its own format
-        orders = np.array([len(factors) for _, factors in tensors], np.int64)
+        self._format, self._problem, self._columns, self._tol = weight, problem, columns, tol
         self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
-        sizes = np.array([size for core, own in self._shapes for size in own or core], np.int64)
-        ranks = np.array([rank for core, _ in self._shapes for rank in core], np.int64)
-        self._core = np.concatenate([core.ravel() for core, _ in tensors])
-        self._factors = np.concatenate([factor.ravel() for _, factors in tensors for factor in factors])
-        self._state = np.array([np.inf, 0.0, 0.0])
-        self._gap_needed = tuning.GAP_SHARE * tol
-        self.beta: FloatArray = objective.mu2 * objective.weights if beta is None else beta.copy()
-        self._made = np.empty(3)
-        steps = np.array([tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP])
-        self._call = NativeCall(
-            "tensormargin_sweep",
-            len(self.beta),
+        self._entries = [self._flat(tensors, beta)]
+        self.objective, self.intercept, self.scale, self.converged = np.inf, 0.0, np.inf, False
+        self.records: FloatArray = np.empty((0, _RECORDED))
+        # The start from all tensors takes all eigenvectors, which takes long if there are many, and no rank-one steps.
+        plain = all(len(sizes) < 3 or max(ranks) > 1 for ranks, sizes in self._shapes)
+        self.truncates = plain and all(max(sizes, default=1) <= tuning.MOST_EIGENVECTORS for _, sizes in self._shapes)
+
+    def _flat(self, tensors: Any, beta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return all cores, all factors, and the dual point."""
+        objective = self._problem.objective
+        beta = objective.mu2 * objective.weights if beta is None else beta
+        cores = [core.ravel() for core, _ in tensors]
+        factors = [factor.ravel() for _, factors in tensors for factor in factors]
+        return np.concatenate(cores), np.concatenate(factors or [np.empty(0)]), beta
+
+    def add_start(self, weight: Weight, beta: FloatArray | None) -> None:
+        """Let sweeps begin at a second start as well; the one that gets ahead goes on."""
+        self._entries.append(self._flat(weight.tucker_tensors(), beta))
+
+    def run(self, most: int, from_all: bool = False) -> bool | None:
+        """Make at most so many sweeps, and return whether all solves were exact, otherwise what was reached is kept.
+
+        ``from_all`` takes the solution over all tensors, truncated, as a second start; None if the caller has to make it
+        (`add_start`), since it takes random numbers.
+        """
+        objective, most = self._problem.objective, min(most, _MOST_RECORDS)
+        first, last = self._entries[0], self._entries[-1]
+        core, factors, self.beta = (np.concatenate(pair) for pair in zip(first, last, strict=True))
+        state, records = np.array([np.inf, 0.0, np.inf, 0.0, 0.0]), np.empty((2 * most, _RECORDED))
+        tol, few = self._tol, tuning.REST_SHARE_OF_FEW
+        steps = tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP
+        stop = tol, tuning.GAP_SHARE * tol, few * tol, tuning.SLOWEST_DECAY, tuning.RACED_SWEEPS, most
+        shapes = [(len(sizes), sizes or ranks, ranks) for ranks, sizes in self._shapes]
+        orders, sizes, ranks = (np.array(list(one), np.int64) for one in _columns_of(shapes))
+        fit = NativeCall(
+            "tensormargin_fit",
+            len(objective.weights),
             len(orders),
-            *(orders, sizes, ranks, columns, problem.signs, objective.weights, strengths(objective)),
-            problem.bias_scale,
-            *(limits(weight.wide), steps, self._core, self._factors, self.beta, self._state, self._made),
+            *(orders, sizes, ranks, self._columns, self._problem.signs, objective.weights, strengths(objective)),
+            self._problem.bias_scale,
+            *(limits(self._format.wide), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)),
+            *(core, factors, self.beta, state, records),
         )
-
-    @property
-    def state(self) -> list[float]:
-        """The objective, the intercept, and the sum of the absolute values of the terms of the objective."""
-        return self._state.tolist()
-
-    def sweep(self) -> SmallSweep | None:
-        """Make one sweep; None if rounding keeps a solve from its gap, or memory is missing."""
-        failed = self._call()
-        made = SmallSweep(*self._made.tolist())
-        return None if failed or not made.gap <= self._gap_needed else made
+        failed = fit()
+        if failed == _NO_START:
+            return None
+        self.beta = self.beta[: len(objective.weights)]
+        self._core, self._factors = core, factors
+        self.objective, self.intercept, self.scale, done, self.converged = state.tolist()
+        self.records = records[: int(done)]
+        return not failed
 
     def weight(self) -> Weight:
-        core, factors = self._core.copy(), self._factors.copy()
-        tensors = []
+        """Return the weight that was reached."""
+        core, factors, tensors = self._core, self._factors, []
         for ranks, sizes in self._shapes:
             own = []
             for size, rank in zip(sizes, ranks, strict=False):
@@ -275,12 +292,18 @@ class SmallSweeps:
         return self._format.with_tucker_tensors(tensors)
 
 
-def small_sweeps(
+def _columns_of(shapes: list[tuple[int, Sequence[int], Sequence[int]]]) -> tuple[Iterable[int], ...]:
+    """Return the orders of all views, and their sizes and ranks one view after the other."""
+    orders, sizes, ranks = zip(*shapes, strict=True)
+    return orders, chain(*sizes), chain(*ranks)
+
+
+def small_fit(
     samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
-) -> SmallSweeps | None:
+) -> SmallFit | None:
     """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
     if not samples.in_memory or len(samples) * weight.largest_size > tuning.SMALL_SAMPLES:
         return None
     if weight.n_modes > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
         return None
-    return SmallSweeps(samples.columns, problem, weight, beta, tol) if has_native("tensormargin_sweep") else None
+    return SmallFit(samples.columns, problem, weight, beta, tol) if has_native("tensormargin_fit") else None

@@ -1,7 +1,8 @@
-/* One sweep of a small fit: a step in the tangent space of the weights of one rank, and a fit of the core there.
+/* A small fit: sweeps from one or two starts until the weight no longer changes. A sweep is a step in the tangent space of
+ * the weights of one rank, and a fit of the core there.
  *
  * The same steps as fitting/alternation.py takes with fitting/formats/tucker.py, in one call without the GIL.
- * tests/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
+ * tests/fitting/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
  * row-major. With several views there is one such tensor per view, and the columns of all views are side by side; a full
  * weight is one of order zero, which has a core but no factors.
  */
@@ -10,6 +11,9 @@
 
 #define MOST_MODES 16
 #define LONGEST_STEP 64.0 /* as in alternation.py */
+#define SYMMETRIC 1e-6 /* as in formats/base.py */
+#define NOT_EXACT 3
+#define NO_START 4
 
 typedef struct {
     int64_t order, entries, core_size;
@@ -46,8 +50,27 @@ typedef struct {
     double *cores;           /* design of the cores, unless there is only one */
     double *whole, *part;    /* core in wider bases */
     double *gram, *axes;     /* of an unfolding of it */
+    double *unfolded;        /* the same of a dense tensor */
     double *dense;           /* the weight before the sweep */
+    Weight trial, other;     /* at the end of a step */
 } Memory;
+
+typedef struct { /* when to stop; see alternation.py and tuning.py */
+    double shortest;   /* share of a step */
+    double stationary; /* promised decrease below which no step is made */
+    double good;       /* share of the promised decrease that a good step gains */
+    double tol, gap, rest, slowest_decay;
+    int64_t raced, most; /* sweeps from two starts before one can be dropped, and in all */
+} Rules;
+
+typedef struct { /* the sweeps from one start, with RECORDED numbers for each */
+    Weight at;
+    double *records;
+    int64_t done;
+    int converged;
+} Run;
+
+enum { OBJECTIVE, GAP, CHANGE, DECREASE, RECORDED };
 
 /* ---- small matrices ---- */
 
@@ -452,15 +475,15 @@ static int go_further(Memory *m, const Weight *at, const double *beta, double ga
  * A step that gains less than half of what the tangent space promises is too long: half of it is tried as well. One
  * that gains all of it may be too short.
  */
-static int search_along(Memory *m, const Weight *at, const double *beta, double promised, const double *rules, Weight *trial,
+static int search_along(Memory *m, const Weight *at, const double *beta, double promised, const Rules *rules, Weight *trial,
                         Weight *other) {
     double gain = at->primal - promised;
     int failed = 0;
-    for (double share = 1.0; share >= rules[0]; share *= 0.25) { /* 1, 1/2; 1/8, 1/16; ... */
+    for (double share = 1.0; share >= rules->shortest; share *= 0.25) { /* 1, 1/2; 1/8, 1/16; ... */
         retract(m, at, m->vector, share, trial);
         failed = fit_core(m, trial, beta);
         if (failed) return failed;
-        if (at->primal - trial->primal >= rules[2] * gain)
+        if (at->primal - trial->primal >= rules->good * gain)
             return share < 1.0 ? 0 : go_further(m, at, beta, gain, trial, other);
         share *= 0.5;
         retract(m, at, m->vector, share, other);
@@ -501,12 +524,12 @@ static void lay_out_weight(const Memory *m, Pool *pool, Weight *weight) {
     weight->beta = take(pool, m->task->n);
 }
 
-/* Number of doubles that a sweep needs; lays them out if memory is given. */
-static int64_t lay_out(Memory *m, Weight *trial, Weight *other, double *memory) {
+/* Number of doubles that a fit needs; lays them out if memory is given. */
+static int64_t lay_out(Memory *m, double *memory) {
     int64_t n = m->task->n, contracted = 1, largest = 1, longest = 1, widest = 1;
     Pool pool = {memory, 0};
-    lay_out_weight(m, &pool, trial);
-    lay_out_weight(m, &pool, other);
+    lay_out_weight(m, &pool, &m->trial);
+    lay_out_weight(m, &pool, &m->other);
     for (int64_t v = 0; v < m->n_views; v++) {
         View *view = m->views + v;
         const Shape *shape = &view->shape;
@@ -531,6 +554,7 @@ static int64_t lay_out(Memory *m, Weight *trial, Weight *other, double *memory) 
     m->part = take(&pool, longest);
     m->gram = take(&pool, widest * widest);
     m->axes = take(&pool, 2 * widest * widest);
+    m->unfolded = take(&pool, 2 * longest * longest);
     m->dense = take(&pool, m->entries);
     return pool.used;
 }
@@ -579,76 +603,201 @@ static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, con
     }
 }
 
-/* Make one sweep.
+/* Make one sweep, and write what is recorded of it. Returns 0, or what tensormargin_solve_block returns. */
+static int sweep(Memory *m, Weight *at, const Rules *rules, double *record) {
+    Weight *trial = &m->trial, *other = &m->other;
+    Answer answer = NOT_SOLVED;
+    int64_t n = m->task->n;
+    double gap = 0.0, change = 0.0;
+    if (!isfinite(at->primal)) {
+        int failed = fit_core(m, at, at->beta);
+        if (failed) return failed;
+        gap = gap_of(at);
+    }
+    double before = at->primal, length = sqrt(dot(at->core, at->core, m->core_size));
+    keep_dense(m, at);
+    for (int64_t v = 0; v < m->n_views; v++) bases_of_core(m, m->views + v, at->views + v);
+    tangent_design(m, at);
+    memcpy(trial->beta, at->beta, n * sizeof(double));
+    int failed = tensormargin_solve_block(m->task, m->width, m->design, trial->beta, m->vector, &answer);
+    gap = fmax(gap, relative_gap(&answer));
+    if (!failed && at->primal - answer.primal > rules->stationary * at->scale) {
+        double *promise = m->design; /* the design is no longer needed */
+        memcpy(promise, trial->beta, n * sizeof(double));
+        failed = search_along(m, at, promise, answer.primal, rules, trial, other);
+        if (!failed && trial->primal <= at->primal) {
+            gap = fmax(gap, gap_of(trial));
+            copy_weight(m, at, trial);
+            change = length > 0.0 ? distance(m, at) / length : INFINITY;
+        }
+    }
+    record[OBJECTIVE] = at->primal, record[GAP] = gap, record[CHANGE] = change;
+    record[DECREASE] = at->scale > 0.0 ? (before - at->primal) / at->scale : 0.0;
+    return failed;
+}
+
+/* ---- when to stop: as in alternation.py ---- */
+
+/* Estimate how far the objective can still fall by continuing its last decreases as a geometric series. */
+static double left_to_fall(const Run *run, double slowest) {
+    const double *last = run->records + (run->done - 1) * RECORDED + DECREASE;
+    if (run->done < 2) return INFINITY; /* the decrease of the first sweep is unknown */
+    double ratio = slowest;
+    if (run->done > 3) {
+        double first = last[-2 * RECORDED], second = last[-RECORDED];
+        if (first > 0.0 && second > 0.0 && *last > 0.0) ratio = fmax(second / first, *last / second);
+    }
+    return *last / (1.0 / fmin(ratio, slowest) - 1.0);
+}
+
+/* Return whether there is nothing left to gain, or rounding prevents it: the last two sweeps changed nothing. */
+static int has_ended(const Run *run) {
+    const double *last = run->records + (run->done - 1) * RECORDED + CHANGE;
+    return run->converged || (run->done > 1 && last[0] == 0.0 && last[-RECORDED] == 0.0);
+}
+
+/* Sweep until convergence, or until so many sweeps have been made in all. */
+static int sweep_until(Memory *m, Run *run, const Rules *rules, int64_t most) {
+    while (run->done < most && !has_ended(run)) {
+        double *record = run->records + run->done * RECORDED;
+        int failed = sweep(m, &run->at, rules, record);
+        if (failed) return failed;
+        if (!(record[GAP] <= rules->gap)) return NOT_EXACT;
+        run->done++;
+        run->converged = record[CHANGE] <= rules->tol || left_to_fall(run, rules->slowest_decay) <= rules->rest;
+    }
+    return 0;
+}
+
+/* Return whether the second run is ahead, by more than the solves differ. */
+static int second_leads(const Run *runs, const Rules *rules) {
+    return runs[0].at.primal - runs[1].at.primal > rules->gap * runs[0].at.scale;
+}
+
+/* Return whether half the last decrease, once more, would bring the objective below another's. */
+static int may_pass(const Run *run, const Run *other) {
+    double fall = 0.5 * run->records[(run->done - 1) * RECORDED + DECREASE] * run->at.scale;
+    return !has_ended(run) && run->at.primal - fall < other->at.primal;
+}
+
+/* Sweep from two starts until one is ahead, and from that one to the end; leave its number in lead. */
+static int race(Memory *m, Run *runs, const Rules *rules, int64_t *lead) {
+    int failed = 0;
+    for (int64_t most = rules->raced, both = 1; both && most <= rules->most; most++) {
+        for (int64_t r = 0; r < 2 && !failed; r++) failed = sweep_until(m, runs + r, rules, most);
+        *lead = second_leads(runs, rules);
+        if (failed) return failed;
+        both = may_pass(runs + !*lead, runs + *lead);
+    }
+    return sweep_until(m, runs + *lead, rules, rules->most);
+}
+
+/* ---- the second start: the solution over all tensors, truncated ---- */
+
+/* Return whether a dense tensor is a symmetric matrix up to rounding: its start takes random numbers. */
+static int is_symmetric(const Shape *shape, const double *dense) {
+    double turned = 0.0, all = dot(dense, dense, shape->entries);
+    if (shape->order != 2 || shape->sizes[0] != shape->sizes[1]) return 0;
+    for (int64_t a = 0; a < shape->sizes[0]; a++)
+        for (int64_t b = 0; b < shape->sizes[0]; b++) {
+            double twist = dense[a * shape->sizes[0] + b] - dense[b * shape->sizes[0] + a];
+            turned += twist * twist;
+        }
+    return !(turned > SYMMETRIC * SYMMETRIC * all);
+}
+
+/* Write the leading vectors of the unfoldings of a dense tensor, which is scaled, as factors. */
+static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *out) {
+    int64_t lead = 1, trail = shape->entries;
+    to_unit_range(dense, shape->entries);
+    for (int64_t k = 0; k < shape->order; k++) {
+        int64_t size = shape->sizes[k], rank = shape->ranks[k];
+        double *gram = m->unfolded, *axes = gram + size * size;
+        trail /= size;
+        for (int64_t a = 0; a < size; a++)
+            for (int64_t b = 0; b <= a; b++) {
+                double sum = 0.0;
+                for (int64_t l = 0; l < lead; l++)
+                    sum += dot(dense + (l * size + a) * trail, dense + (l * size + b) * trail, trail);
+                gram[a * size + b] = gram[b * size + a] = sum;
+            }
+        eigenvectors(gram, size, axes);
+        for (int64_t a = 0; a < size; a++) memcpy(out->factors[k] + a * rank, axes + a * size, rank * sizeof(double));
+        lead *= size;
+    }
+}
+
+/* Write the start that follows from the solution over all tensors, and its dual point. */
+static int relaxed_start(Memory *m, const Rules *rules, const double *samples, Weight *start) {
+    Answer answer = NOT_SOLVED;
+    double *dense = m->dense;
+    for (int64_t i = 0; i < m->task->n; i++) start->beta[i] = m->task->mu2 * m->task->weights[i];
+    int failed = tensormargin_solve_block(m->task, m->entries, samples, start->beta, dense, &answer);
+    if (failed || !(relative_gap(&answer) <= rules->gap)) return failed ? failed : NOT_EXACT;
+    for (int64_t v = 0; v < m->n_views; v++) {
+        const Shape *shape = &m->views[v].shape;
+        if (is_symmetric(shape, dense)) return NO_START;
+        truncate(m, shape, dense, start->views + v);
+        dense += shape->entries;
+    }
+    return 0;
+}
+
+/* Fit a weight.
  *
  * n, n_views, orders, sizes, ranks   of the samples and the weight; sizes and ranks of one view after the other. A full
  *            weight has order zero and one size and rank, both its number of entries
  * samples    sizes x n, one view after the other
  * signs, weights, strengths (lam, mu1, mu2), bias, limits    as in tensormargin_solve_small
- * rules      shortest share of a step, least promised decrease (relative) for which a step is made, share of the
- *            promised decrease that a good step gains
- * core, factors, beta      the weight and its dual point, overwritten; the cores one after the other, and the factors
- * state      objective (infinite before the first sweep), intercept, scale: overwritten
- * out        relative gap, relative change of the weight, objective before the sweep: overwritten
+ * rules      those of the struct, in its order; then the starts: one, that one and the solution over all tensors (0),
+ *            or two
+ * core, factors, beta      two weights and dual points, one after the other, of which the first is overwritten by the
+ *            solution; the cores of all views one after the other, and the factors
+ * state      objective, intercept, scale, number of sweeps, whether they converged: overwritten
+ * records    twice the most sweeps x RECORDED numbers, of which the first are overwritten
  *
- * Returns 0, or what tensormargin_solve_block returns.
+ * Returns 0, what tensormargin_solve_block returns, NOT_EXACT if rounding keeps a solve from its gap, or NO_START if the
+ * caller has to make the second start. But for NO_START the solution is what was reached.
  */
-int tensormargin_sweep(int64_t n, int64_t n_views, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
-                       const double *samples, const double *signs, const double *weights, const double *strengths,
-                       double bias, const double *limits, const double *rules, double *core, double *factors,
-                       double *beta, double *state, double *out) {
+int tensormargin_fit(int64_t n, int64_t n_views, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
+                     const double *samples, const double *signs, const double *weights, const double *strengths,
+                     double bias, const double *limits, const double *rules, double *core, double *factors, double *beta,
+                     double *state, double *records) {
     Task task = task_of(n, signs, weights, strengths, bias, limits);
+    Rules own = {rules[0], rules[1], rules[2], rules[3], rules[4], rules[5], rules[6], (int64_t)rules[7], (int64_t)rules[8]};
+    int64_t starts = (int64_t)rules[9], lead = 0;
     View *views = calloc(n_views, sizeof(View));
-    Tucker *parts = calloc(3 * n_views, sizeof(Tucker));
-    if (views == NULL || parts == NULL) {
-        free(views), free(parts);
-        return 1;
-    }
+    Tucker *parts = calloc(4 * n_views, sizeof(Tucker));
     Memory m = {.task = &task, .n_views = n_views, .views = views};
-    describe(&m, orders, sizes, ranks, samples);
-    Weight at = {.views = parts, .beta = beta, .intercept = state[1], .primal = state[0], .scale = state[2]};
-    Weight trial = {.views = parts + n_views, .primal = INFINITY};
-    Weight other = {.views = parts + 2 * n_views, .primal = INFINITY};
-    Pool given = {factors, 0};
-    lay_out_views(&m, core, &given, &at);
-    double *memory = malloc(lay_out(&m, &trial, &other, NULL) * sizeof(double));
+    m.trial = (Weight){.views = parts, .primal = INFINITY};
+    m.other = (Weight){.views = parts + n_views, .primal = INFINITY};
+    double *memory = NULL;
+    if (views != NULL && parts != NULL) {
+        describe(&m, orders, sizes, ranks, samples);
+        memory = malloc(lay_out(&m, NULL) * sizeof(double));
+    }
     if (memory == NULL) {
         free(views), free(parts);
         return 1;
     }
-    lay_out(&m, &trial, &other, memory);
-
-    int failed = 0;
-    double gap = 0.0, length = 0.0;
-    Answer answer = NOT_SOLVED;
-    out[1] = 0.0;
-    if (!isfinite(at.primal)) {
-        failed = fit_core(&m, &at, beta);
-        gap = gap_of(&at);
+    lay_out(&m, memory);
+    Pool given = {factors, 0};
+    Run runs[2] = {{.records = records}, {.records = records + own.most * RECORDED}};
+    for (int64_t r = 0; r < 2; r++) {
+        runs[r].at = (Weight){.views = parts + (2 + r) * n_views, .beta = beta + r * n, .primal = INFINITY};
+        lay_out_views(&m, core + r * m.core_size, &given, &runs[r].at);
     }
-    out[2] = at.primal;
-    if (!failed) {
-        keep_dense(&m, &at);
-        length = sqrt(dot(at.core, at.core, m.core_size));
-        for (int64_t v = 0; v < n_views; v++) bases_of_core(&m, views + v, at.views + v);
-        tangent_design(&m, &at);
-        memcpy(trial.beta, beta, n * sizeof(double));
-        failed = tensormargin_solve_block(&task, m.width, m.design, trial.beta, m.vector, &answer);
-        gap = fmax(gap, relative_gap(&answer));
-    }
-    if (!failed && at.primal - answer.primal > rules[1] * at.scale) {
-        double *promise = m.design; /* the design is no longer needed */
-        memcpy(promise, trial.beta, n * sizeof(double));
-        failed = search_along(&m, &at, promise, answer.primal, rules, &trial, &other);
-        if (!failed && trial.primal <= at.primal) {
-            gap = fmax(gap, gap_of(&trial));
-            copy_weight(&m, &at, &trial);
-            double moved = distance(&m, &at);
-            out[1] = length > 0.0 ? moved / length : INFINITY;
+    int failed = starts == 0 ? relaxed_start(&m, &own, samples, &runs[1].at) : 0;
+    if (failed != NO_START) {
+        if (!failed) failed = starts == 1 ? sweep_until(&m, runs, &own, own.most) : race(&m, runs, &own, &lead);
+        if (lead == 1) {
+            memcpy(records, runs[1].records, runs[1].done * RECORDED * sizeof(double));
+            copy_weight(&m, &runs[0].at, &runs[1].at);
         }
+        const Weight *at = &runs[0].at;
+        state[0] = at->primal, state[1] = at->intercept, state[2] = at->scale;
+        state[3] = (double)runs[lead].done, state[4] = runs[lead].converged;
     }
-    state[0] = at.primal, state[1] = at.intercept, state[2] = at.scale;
-    out[0] = gap;
     free(memory), free(views), free(parts);
     return failed;
 }
