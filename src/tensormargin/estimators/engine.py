@@ -51,10 +51,12 @@ def fit_specs(
     flat = {} if batched else flat_fits(array, specs)
     alone = [k for k in range(len(specs)) if k not in batched and k not in flat]
     threads = 1 if array.in_memory and array.is_small else available_threads()  # asking takes as long as a step
-    at_once = min(effective_n_jobs(at_most(n_jobs)), len(specs)) if array.in_memory else 1  # on a device all together
+    shares = array.in_memory and len(alone) > 1  # on a device all together
+    at_once = min(effective_n_jobs(at_most(n_jobs)), len(specs)) if shares else 1
     with worker_threads(threads if at_once == 1 else 1), one_blas_thread:
-        fits = dict(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
-        fits.update(flat)
+        fits = dict(flat)
+        if batched:
+            fits.update(zip(batched, _fit_in_lockstep([(array, specs[k]) for k in batched], solver), strict=True))
         if at_once > 1:
             jobs = (delayed(fit_in_memory)(array.X, specs[k]) for k in alone)
             fits.update(zip(alone, Parallel(n_jobs=at_once, prefer="threads")(jobs), strict=True))

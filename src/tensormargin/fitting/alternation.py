@@ -221,10 +221,10 @@ def _lead(runs: list[_Run]) -> _Run:
 class _Run:
     """The sweeps from one start.
 
-    A sweep is a step in the tangent space (`_tangent_sweep`), or a pass over the blocks, for weights without such a space
-    and, while that goes fast, for many samples; compiled code makes those of small problems (`take`). A block whose
-    (inexact) solve would raise the objective is left unchanged, so the objective never rises (Theorem 2). Blocks are
-    solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end.
+    A sweep is a step in the tangent space (`_tangent_sweep`), or a pass over the blocks, for weights without such a
+    space and, while that goes fast, for many samples; compiled code makes those of small problems (`take`). A block
+    whose (inexact) solve would raise the objective is left unchanged, so the objective never rises (Theorem 2). Blocks
+    are solved loosely while the sweeps still gain much, and to a gap of ``tol / 10`` at the end.
     """
 
     def __init__(

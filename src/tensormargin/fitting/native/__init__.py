@@ -215,10 +215,11 @@ def solve_flat(
 
 
 class SmallFit:
-    """A small fit; ``weight`` and ``beta``, its dual point, are those of the start before it, and of the solution after.
+    """A small fit; `weight` and ``beta``, its dual point, are those of the solution.
 
-    ``records`` has a row per sweep: the objective after it, the largest relative gap of its solves, the relative change
-    of the weight, and the decrease of the objective, relative to the sum of the absolute values of its terms, ``scale``.
+    ``records`` has a row per sweep: the objective after it, the largest relative gap of its solves, the relative
+    change of the weight, and the decrease of the objective, relative to the sum ``scale`` of the absolute values of its
+    terms.
     """
 
     def __init__(
@@ -247,10 +248,10 @@ class SmallFit:
         self._entries.append(self._flat(weight.tucker_tensors(), beta))
 
     def run(self, most: int, from_all: bool = False) -> bool | None:
-        """Make at most so many sweeps, and return whether all solves were exact, otherwise what was reached is kept.
+        """Make at most so many sweeps, and return whether all solves were exact; what was reached is kept anyway.
 
-        ``from_all`` takes the solution over all tensors, truncated, as a second start; None if the caller has to make it
-        (`add_start`), since it takes random numbers.
+        ``from_all`` takes the solution over all tensors, truncated, as a second start. None if the caller has to make
+        that (`add_start`), since it takes random numbers.
         """
         objective, most = self._problem.objective, min(most, _MOST_RECORDS)
         first, last = self._entries[0], self._entries[-1]

@@ -593,7 +593,18 @@ FAST static void rows_of_columns(const double *columns, int64_t n, int64_t k, in
     for (int64_t a = 0; a < padded; a += 4) {
         if (a + 3 < k) {
             const double *c0 = columns + a * n, *c1 = c0 + n, *c2 = c1 + n, *c3 = c2 + n;
-            for (int64_t i = 0; i < n; i++) {
+            int64_t i = 0;
+            for (; i + 3 < n; i += 4) {
+                LOAD(x0, c0 + i);
+                LOAD(x1, c1 + i);
+                LOAD(x2, c2 + i);
+                LOAD(x3, c3 + i);
+                for (int64_t b = 0; b < 4; b++) {
+                    Four row = {x0[b], x1[b], x2[b], x3[b]};
+                    memcpy(rows + (i + b) * padded + a, &row, sizeof(Four));
+                }
+            }
+            for (; i < n; i++) {
                 Four row = {c0[i], c1[i], c2[i], c3[i]};
                 memcpy(rows + i * padded + a, &row, sizeof(Four));
             }

@@ -36,6 +36,7 @@ typedef struct { /* what is known of a view, and memory for its bases */
     const double *samples;
     int64_t width;             /* columns of the tangent space */
     double *rows[MOST_MODES];  /* orthonormal basis of the core's unfolding: (core_size / rank) x rank */
+    double *turns[MOST_MODES]; /* reflections that turn a factor to the last axes: rank x size */
     double *bases[MOST_MODES]; /* size x (rank + added): a factor, and the directions in which it changes */
     double *triangles[MOST_MODES];
     int64_t wide[MOST_MODES]; /* rank + added */
@@ -50,6 +51,7 @@ typedef struct {
     double *cores;           /* design of the cores, unless there is only one */
     double *whole, *part;    /* core in wider bases */
     double *gram, *axes;     /* of an unfolding of it */
+    double *change;          /* of a factor */
     double *unfolded;        /* the same of a dense tensor */
     double *dense;           /* the weight before the sweep */
     Weight trial, other;     /* at the end of a step */
@@ -194,6 +196,31 @@ static void orthonormalise(double *matrix, int64_t rows, int64_t columns, double
     }
 }
 
+/* Reflect the rows of a size x width matrix; along is memory for a row. */
+FAST static void reflect(const double *turn, int64_t size, double *matrix, int64_t width, double *along) {
+    memset(along, 0, width * sizeof(double));
+    for (int64_t s = 0; s < size; s++) add(along, turn[s], matrix + s * width, width);
+    for (int64_t s = 0; s < size; s++) add(matrix + s * width, -turn[s], along, width);
+}
+
+/* Write reflections that turn the span of orthonormal columns to that of the last axes, one after the other; what they
+ * turn to the others are the directions away from it. memory is for size x rank + rank numbers. */
+static void find_turns(const double *factor, int64_t size, int64_t rank, double *turns, double *memory) {
+    double *left = memory, *along = left + size * rank;
+    memcpy(left, factor, size * rank * sizeof(double));
+    memset(turns, 0, size * rank * sizeof(double));
+    for (int64_t a = 0; a < rank; a++) {
+        int64_t last = size - 1 - a;
+        double *turn = turns + a * size;
+        for (int64_t s = 0; s <= last; s++) turn[s] = left[s * rank + a];
+        double length = sqrt(dot(turn, turn, last + 1));
+        turn[last] += turn[last] < 0.0 ? -length : length;
+        double square = dot(turn, turn, last + 1), scale = square > 0.0 ? sqrt(2.0 / square) : 0.0;
+        for (int64_t s = 0; s <= last; s++) turn[s] *= scale;
+        reflect(turn, last + 1, left, rank, along);
+    }
+}
+
 /* ---- contractions ---- */
 
 /* Contract the samples with the factors of all modes but one (-1: of all); return where the result lies. */
@@ -218,16 +245,18 @@ static const double *contract(Memory *m, const View *view, double *const *factor
     return from;
 }
 
-/* Write the columns of the tangent space's design that change one factor away from its span. */
-FAST static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns) {
+/* Write the columns of the tangent space's design that change one factor away from its span, and rank^2 more behind them;
+ * those of the core as well, if asked for the first mode. */
+FAST static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns,
+                                   double *core) {
     const Shape *shape = &view->shape;
     int64_t n = m->task->n, size = shape->sizes[mode], rank = shape->ranks[mode], lead = 1, trail = 1;
     for (int64_t k = 0; k < shape->order; k++) {
         if (k < mode) lead *= shape->ranks[k];
         if (k > mode) trail *= shape->ranks[k];
     }
-    const double *partial = contract(m, view, weight->factors, mode);
-    const double *factor = weight->factors[mode], *rows = view->rows[mode];
+    const double *partial = contract(m, view, weight->factors, mode), *rows = view->rows[mode];
+    if (core != NULL) multiply_mode(partial, 1, size, trail * n, weight->factors[mode], rank, 1, core);
     memset(columns, 0, size * rank * n * sizeof(double));
     for (int64_t l = 0; l < lead; l++)
         for (int64_t s = 0; s < size; s++)
@@ -237,14 +266,15 @@ FAST static void changes_of_factor(Memory *m, const View *view, const Tucker *we
                     if (entry != 0.0)
                         add(columns + (s * rank + a) * n, entry, partial + ((l * size + s) * trail + t) * n, n);
                 }
-    double *along = m->here; /* the contracted samples are no longer needed */
-    multiply_mode(columns, 1, size, rank * n, factor, rank, 1, along);
-    for (int64_t s = 0; s < size; s++)
-        for (int64_t b = 0; b < rank; b++)
-            add(columns + s * rank * n, -factor[s * rank + b], along + b * rank * n, rank * n);
+    find_turns(weight->factors[mode], size, rank, view->turns[mode], m->change);
+    for (int64_t a = 0; a < rank; a++) /* the contracted samples are no longer needed */
+        reflect(view->turns[mode] + a * size, size - a, columns, rank * n, m->here);
 }
 
 static int is_free(const Shape *shape, int64_t mode) { return shape->ranks[mode] < shape->sizes[mode]; }
+
+/* Number of directions in which a factor changes away from its span. */
+static int64_t away(const Shape *shape, int64_t mode) { return (shape->sizes[mode] - shape->ranks[mode]) * shape->ranks[mode]; }
 
 /* Write the design of the tangent space at a weight: for each view its core, and the changes of its factors. */
 static void tangent_design(Memory *m, const Weight *weight) {
@@ -253,12 +283,14 @@ static void tangent_design(Memory *m, const Weight *weight) {
         const View *view = m->views + v;
         const Shape *shape = &view->shape;
         const Tucker *own = weight->views + v;
-        memcpy(next, contract(m, view, own->factors, -1), shape->core_size * m->task->n * sizeof(double));
+        double *core = next;
+        int shared = shape->order > 0 && is_free(shape, 0);
+        if (!shared) memcpy(core, contract(m, view, own->factors, -1), shape->core_size * m->task->n * sizeof(double));
         next += shape->core_size * m->task->n;
         for (int64_t k = 0; k < shape->order; k++) {
             if (!is_free(shape, k)) continue;
-            changes_of_factor(m, view, own, k, next);
-            next += shape->sizes[k] * shape->ranks[k] * m->task->n;
+            changes_of_factor(m, view, own, k, next, k == 0 ? core : NULL);
+            next += away(shape, k) * m->task->n;
         }
     }
 }
@@ -373,8 +405,13 @@ static void retract_view(Memory *m, View *view, const Tucker *at, const double *
         out->core[c] = at->core[c] + share * (vector[c] - at->core[c]);
     if (shape->order == 0) return;
     for (int64_t k = 0; k < shape->order; k++) {
-        widen(m, view, at->factors[k], is_free(shape, k) ? change : NULL, share, k);
-        if (is_free(shape, k)) change += shape->sizes[k] * shape->ranks[k];
+        int64_t rank = shape->ranks[k], own = away(shape, k);
+        memcpy(m->change, change, own * sizeof(double));
+        memset(m->change + own, 0, rank * rank * sizeof(double));
+        for (int64_t a = rank - 1; a >= 0 && own > 0; a--)
+            reflect(view->turns[k] + a * shape->sizes[k], shape->sizes[k] - a, m->change, rank, m->part);
+        widen(m, view, at->factors[k], own > 0 ? m->change : NULL, share, k);
+        change += own;
         size *= view->wide[k];
     }
     memset(m->whole, 0, size * sizeof(double));
@@ -540,6 +577,7 @@ static int64_t lay_out(Memory *m, double *memory) {
             longest = larger(longest, larger(shape->sizes[k], shape->core_size));
             widest = larger(widest, 2 * shape->ranks[k]);
             view->rows[k] = take(&pool, shape->core_size);
+            view->turns[k] = take(&pool, shape->sizes[k] * shape->ranks[k]);
             view->bases[k] = take(&pool, 2 * shape->sizes[k] * shape->ranks[k]);
             view->triangles[k] = take(&pool, 2 * shape->ranks[k] * shape->ranks[k]);
         }
@@ -547,7 +585,7 @@ static int64_t lay_out(Memory *m, double *memory) {
     }
     m->here = take(&pool, larger(contracted, widest * widest * n));
     m->there = take(&pool, larger(contracted, widest * widest * n));
-    m->design = take(&pool, n * larger(m->width, 1));
+    m->design = take(&pool, n * (larger(m->width, 1) + widest * widest / 4));
     m->vector = take(&pool, m->width);
     m->cores = take(&pool, m->n_views > 1 ? n * m->core_size : 0);
     m->whole = take(&pool, largest);
@@ -555,6 +593,7 @@ static int64_t lay_out(Memory *m, double *memory) {
     m->gram = take(&pool, widest * widest);
     m->axes = take(&pool, 2 * widest * widest);
     m->unfolded = take(&pool, 2 * longest * longest);
+    m->change = take(&pool, longest * widest + widest);
     m->dense = take(&pool, m->entries);
     return pool.used;
 }
@@ -593,7 +632,7 @@ static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, con
         view->width = 0;
         for (int64_t k = 0; k < modes; k++) {
             view->shape.entries *= sizes[k], view->shape.core_size *= ranks[k];
-            if (is_free(&view->shape, k)) view->width += sizes[k] * ranks[k];
+            view->width += away(&view->shape, k);
         }
         if (modes == 0) view->shape.entries = view->shape.core_size = sizes[0], modes = 1;
         view->width += view->shape.core_size;

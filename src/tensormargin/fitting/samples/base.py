@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -179,6 +179,7 @@ class Samples(ABC):
         return np.hstack([designs[k] for k in range(len(halves))])
 
 
+@lru_cache
 def typical_rows(count: int) -> Array:
     """Return the rows of the few samples whose entrywise median, robust to an outlier, is the pivot."""
     return np.unique(np.linspace(0, count - 1, _TYPICAL_OF).astype(int))
@@ -198,9 +199,14 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
 
 def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
     """Return whether squared norms are within the range of the dtype."""
+    smallest, largest = _range_of(dtype)
+    return smallest <= moments.mean_square <= largest / n_samples
+
+
+@cache
+def _range_of(dtype: np.dtype) -> tuple[float, float]:
     limits = np.finfo(dtype)
-    smallest, largest = float(limits.tiny) / float(limits.eps), float(limits.max) / n_samples
-    return smallest <= moments.mean_square <= largest
+    return float(limits.tiny) / float(limits.eps), float(limits.max)
 
 
 def reject_out_of_range(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
