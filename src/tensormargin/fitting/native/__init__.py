@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -260,8 +259,9 @@ class SmallFit:
         tol, few = self._tol, tuning.REST_SHARE_OF_FEW
         steps = tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP
         stop = tol, tuning.GAP_SHARE * tol, few * tol, tuning.SLOWEST_DECAY, tuning.RACED_SWEEPS, most
-        shapes = [(len(sizes), sizes or ranks, ranks) for ranks, sizes in self._shapes]
-        orders, sizes, ranks = (np.array(list(one), np.int64) for one in _columns_of(shapes))
+        orders = np.array([len(sizes) for _, sizes in self._shapes], np.int64)
+        sizes = np.array([size for ranks, own in self._shapes for size in own or ranks], np.int64)
+        ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
         fit = NativeCall(
             "tensormargin_fit",
             len(objective.weights),
@@ -291,12 +291,6 @@ class SmallFit:
             tensors.append((core[: prod(ranks)].reshape(ranks), own))
             core = core[prod(ranks) :]
         return self._format.with_tucker_tensors(tensors)
-
-
-def _columns_of(shapes: list[tuple[int, Sequence[int], Sequence[int]]]) -> tuple[Iterable[int], ...]:
-    """Return the orders of all views, and their sizes and ranks one view after the other."""
-    orders, sizes, ranks = zip(*shapes, strict=True)
-    return orders, chain(*sizes), chain(*ranks)
 
 
 def small_fit(
