@@ -31,7 +31,7 @@ from ..estimators import (
     without_convergence_warnings,
 )
 from ..fitting import Span, numpy_backend, predicted_codes, sample_array
-from ..runtime import Array, Costs, Deadline, FloatArray, goes_to_cluster, to_host
+from ..runtime import Array, Costs, Deadline, FloatArray, goes_to_cluster, to_host, tuning
 from ..selection import PreparedSplit, Split, Training, splits_of
 from ..transformers import fit_transformed, named_steps, transformed
 from .held_out import Labelled
@@ -315,7 +315,8 @@ def candidate_scores(
 
     They are those of scikit-learn's GridSearchCV (NaN where a fit fails, an error if all do), but the steps before the
     last one, and whatever else the candidates share, are computed once per split, and metadata are passed when
-    predicting, too. They are NaN, too, for fits that are not expected to end before a ``deadline``.
+    predicting, too. Fits of LinearSVC have the tolerance of our searches; choosing C took half of the time of a `fit`
+    with 15 classes otherwise. Scores are NaN, too, for fits that are not expected to end before a ``deadline``.
     """
     time = _Time(Deadline.of(deadline))
     where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
@@ -382,6 +383,8 @@ class _SharedFits:
 
     def of(self, estimator: Any) -> Any:
         """Return the fitted estimator."""
+        if isinstance(estimator, LinearSVC):  # candidates of our searches have that tolerance, too
+            estimator.set_params(tol=max(estimator.tol, tuning.RACE_TOL))
         if not isinstance(estimator, TensorMarginClassifier):
             return estimator.fit(self._X, self._y)
         estimator._validate_params()
