@@ -54,6 +54,10 @@ class TuckerWeight(Weight):
     @classmethod
     def from_dense(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
         ranks = cls.valid_rank(rank, tensor.shape)
+        if tensor.ndim == 2:  # a fifth of the time of two eigendecompositions, if small
+            left, lengths, right = np.linalg.svd(tensor, full_matrices=False)
+            count = ranks[0]  # of both modes
+            return cls(np.diag(lengths[:count]), [left[:, :count], np.ascontiguousarray(right[:count].T)])
         factors = [leading_vectors(tensor, mode, count) for mode, count in enumerate(ranks)]
         return cls(_multiply(tensor, enumerate(factor.T for factor in factors)), factors)
 
