@@ -412,6 +412,7 @@ def test_candidates_cross_preparations_weights_mus_schemes_and_lams():
         ("auto", "balanced", 2, [("ovo", "balanced")]),
         ("ovr", None, 2, [("ovr", None)]),
         ("auto", None, 3, [("ovo", None), ("ovr", None), ("ovr", "balanced")]),
+        ("auto", None, 12, [("ovo", None), ("ovr", "balanced"), ("ovr", None)]),
         ("auto", "balanced", 3, [("ovo", "balanced"), ("ovr", "balanced")]),
         ("auto", {0: 2}, 3, [("ovo", {0: 2}), ("ovr", {0: 2})]),
         ("ovo", None, 3, [("ovo", None)]),

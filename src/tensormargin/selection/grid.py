@@ -145,13 +145,17 @@ def of_one_view(
 
 
 def schemes_of(multi_class: str, class_weight: Any, n_classes: int) -> list[Scheme]:
-    """Return the schemes to try: the requested one, or with "auto" all that differ for this number of classes."""
+    """Return the schemes to try: the requested one, or with "auto" all that differ for this number of classes.
+
+    Ties go to earlier ones. With many classes the rest outnumbers each of them, so that balanced one-vs-rest comes
+    first (15 classes of 3 to 12 samples: 1.8 points above the other one, benchmarks/results/prior.csv).
+    """
     if n_classes == 2:
         return [("ovo" if multi_class == "auto" else multi_class, class_weight)]
     if multi_class != "auto":
         return [(multi_class, class_weight)]
-    balanced = [("ovr", "balanced")] if class_weight is None else []
-    return [("ovo", class_weight), ("ovr", class_weight), *balanced]
+    against_rest = [("ovr", class_weight), *([("ovr", "balanced")] if class_weight is None else [])]
+    return [("ovo", class_weight), *against_rest[:: -1 if n_classes >= tuning.MANY_CLASSES else 1]]
 
 
 def without_full_if_too_large(
