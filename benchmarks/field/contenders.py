@@ -37,7 +37,7 @@ OURS = "ours"
 REFERENCE = "LinearSVC"
 
 _SHORTEST = 9  # time points that the kernels of MiniRocket, MultiRocket and Hydra have
-_FEWEST = 2  # time points that QUANT's differences need
+_FEWEST = 3  # time points that the second differences of QUANT need
 
 
 class UnsuitableError(ValueError):

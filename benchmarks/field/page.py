@@ -227,13 +227,17 @@ def _few(rows: Sequence[Row], repeats: int) -> list[str]:
 
 
 def _missing(rows: Sequence[Row], table: Table) -> list[str]:
-    """Return which rows of the tasks at large are missing."""
-    lines = ["## Missing", "", "Not in the tables above, since rows of some methods are missing:", ""]
+    """Return what the tables above lack: tasks, methods and training sets without all their rows."""
+    lines = []
     for name in (name for name in TASKS if name not in table.tasks):
         known = {row.method for row in rows if row.task == name}
         left = [method for method in table.methods if method not in known]
         lines.append(f"- {name}: {'all' if not known else ', '.join(left) or 'some splits'}")
-    return lines if len(table.tasks) < len(TASKS) else []
+    lines += [f"- all tasks: {method}" for method in METHODS if not any(row.method == method for row in rows)]
+    counts = {named(row.task).per_class for row in rows}
+    lines += [f"- with {count} training samples per class: all" for count in PER_CLASS if count not in counts]
+    head = ["## Missing", "", "Rows that were not computed yet, so that the tables above are without these tasks:", ""]
+    return [*head, *lines] if lines else []
 
 
 def _end(table: Table) -> list[str]:

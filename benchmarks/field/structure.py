@@ -81,7 +81,7 @@ def jobs_of(names: Sequence[str]) -> Iterator[Job]:
 def summary(rows: Sequence[Row]) -> list[str]:
     """Return the section of the page: by how much low-rank weights are better than flat ones, and where."""
     accuracy = {(row.method, row.task): 100 * row.accuracy for row in rows}
-    lines = []
+    lines, clear = [], []
     for representation in REPRESENTATIONS:
         for count in PER_CLASS:
             tasks = [with_few(name, count) for name in TASKS]
@@ -89,6 +89,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
             tasks = [task for task in tasks if all((name, task) in accuracy for name in names)]
             if tasks:
                 values = np.array([[accuracy[name, task] for task in tasks] for name in names])
+                clear += [np.sign(mean) * (abs(mean) > 2 * error) for mean, error in _differences(values)]
                 lines.append(f"| {representation} | {count} | {len(tasks)} | {' | '.join(_cells(values))} |")
     if not lines:
         return []
@@ -111,15 +112,24 @@ def summary(rows: Sequence[Row]) -> list[str]:
         "| " + " | ".join(heads) + " |",
         "|---|" + "---|" * (len(heads) - 1),
         *lines,
+        "",
+        f"Of these {len(clear)} differences, {clear.count(1)} are above zero by more than two standard errors, and "
+        f"{clear.count(-1)} below: the rest can be chance.",
     ]
+
+
+def _differences(values: np.ndarray) -> Iterator[tuple[float, float]]:
+    """Yield the mean difference of each row from the first one, and its standard error."""
+    for apart in values[1:] - values[0]:
+        error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else float("nan")
+        yield float(apart.mean()), float(error)
 
 
 def _cells(values: np.ndarray) -> list[str]:
     """Return the mean of the first row, and how the others differ from it."""
     cells = [f"{values[0].mean():.1f}"]
-    for apart in values[1:] - values[0]:
-        error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else float("nan")
-        cells.append(f"{apart.mean():+.1f} ± {error:.1f} ({np.sum(apart > 2)}, {np.sum(apart < -2)})")
+    for apart, (mean, error) in zip(values[1:] - values[0], _differences(values), strict=True):
+        cells.append(f"{mean:+.1f} ± {error:.1f} ({np.sum(apart > 2)}, {np.sum(apart < -2)})")
     return cells
 
 

@@ -566,7 +566,7 @@ class TestStructure:
             for task, own in rights.items()
             for weight, right in zip(structure.WEIGHTS, own, strict=True)
         ]
-        cells = structure.summary(rows)[-1].replace("\N{PLUS-MINUS SIGN}", "+-").split(" | ")
+        cells = structure.summary(rows)[-3].replace("\N{PLUS-MINUS SIGN}", "+-").split(" | ")
         assert cells == [
             "| covariances",
             "3",
@@ -576,4 +576,8 @@ class TestStructure:
             "+0.0 +- 0.0 (0, 0)",
             "-22.5 +- 2.5 (0, 2) |",
         ]
+        assert (
+            "Of these 3 differences, 1 are above zero by more than two standard errors, and 1 below"
+            in structure.summary(rows)[-1]
+        )
         assert structure.summary([]) == []

@@ -170,7 +170,7 @@ def test_mini_rocket_in_the_field_benchmark(uncompiled):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("method", "shortest"), [("MultiRocket-Hydra", 9), ("QUANT", 2)])
+@pytest.mark.parametrize(("method", "shortest"), [("MultiRocket-Hydra", 9), ("QUANT", 3)])
 def test_methods_with_pytorch_in_the_field_benchmark(method, shortest, uncompiled):
     pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
     from benchmarks.field.contenders import UnsuitableError, fitted
