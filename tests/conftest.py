@@ -368,8 +368,7 @@ def browser(tmp_path_factory):
     binary, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
     if not (binary and driver_path):
         pytest.skip("needs Chromium and its driver (Debian: apt install chromium chromium-driver)")
-    from selenium import webdriver
-
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium, of the extra test")
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     flags = ("headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync")
