@@ -17,12 +17,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 NATIVE = Path(__file__).parent / "src" / "tensormargin" / "fitting" / "native"
+IN_WHEEL = "tensormargin/fitting/native"
 FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-ffp-contract=off", "-fno-math-errno")
 PLATFORMS = {
     "manylinux_2_17_x86_64.manylinux2014_x86_64": "x86_64-linux-gnu.2.17",
@@ -46,12 +48,26 @@ def compilers(platform: str | None) -> list[list[str]]:
     return [[name, *own[1:]] for name in (own[0], "cc", "gcc", "clang") if shutil.which(name) is not None]
 
 
-def compile_native(folder: Path, platform: str | None = None) -> Path | None:
+def compile_all(folder: Path, platform: str | None) -> list[Path]:
+    """Return the libraries of a wheel, compiled into a folder: for x86-64 a second one, for processors with AVX2.
+
+    Without a platform there is one or none: GCC has the code for both kinds of processors in it (``FAST`` in small.h).
+    """
+    variants: dict[str, Sequence[str]] = {"small.so": ()}
+    if platform is not None and PLATFORMS[platform].startswith("x86_64"):
+        variants["small_avx2.so"] = ("-mavx2",)
+    made = [compile_native(folder, platform, name, flags) for name, flags in variants.items()]
+    return [library for library in made if library is not None]
+
+
+def compile_native(
+    folder: Path, platform: str | None = None, name: str = "small.so", more: Sequence[str] = ()
+) -> Path | None:
     """Return the library, compiled into a folder; None if there is no compiler or it fails."""
     sources = [str(path.resolve()) for path in sorted(NATIVE.glob("*.c"))]
-    flags = (*FLAGS, *shlex.split(os.environ.get("TENSORMARGIN_CFLAGS", "")))
+    flags = (*FLAGS, *more, *shlex.split(os.environ.get("TENSORMARGIN_CFLAGS", "")))
     with TemporaryDirectory(dir=folder) as made:
-        library = Path(made, "small.so")
+        library = Path(made, name)
         for compiler in compilers(platform):
             command = [*compiler, *flags, "-o", library.name, *sources, "-lm"]  # some libraries hold the name as given
             done = subprocess.run(command, cwd=made, capture_output=True, text=True)
@@ -61,11 +77,11 @@ def compile_native(folder: Path, platform: str | None = None) -> Path | None:
             if platform is not None:
                 raise RuntimeError(message)
             print(message, file=sys.stderr)  # noqa: T201
-    (folder / "small.so").unlink(missing_ok=True)
+    (folder / name).unlink(missing_ok=True)
     return None
 
 
-def bill_of_materials(metadata: Any, library: Path | None) -> str:
+def bill_of_materials(metadata: Any, libraries: Sequence[Path]) -> str:
     """Return what a wheel consists of and what it requires, as CycloneDX JSON (PEP 770)."""
     own: dict[str, Any] = {
         "type": "library",
@@ -75,9 +91,13 @@ def bill_of_materials(metadata: Any, library: Path | None) -> str:
         "purl": f"pkg:pypi/{metadata.core.name}@{metadata.version}",
         "licenses": [{"license": {"id": metadata.core.license_expression}}],
     }
-    if library is not None:
-        digest = {"alg": "SHA-256", "content": sha256(library.read_bytes()).hexdigest()}
-        own["components"] = [{"type": "file", "name": "tensormargin/fitting/native/small.so", "hashes": [digest]}]
+    if libraries:
+        digests = {
+            path.name: {"alg": "SHA-256", "content": sha256(path.read_bytes()).hexdigest()} for path in libraries
+        }
+        own["components"] = [
+            {"type": "file", "name": f"{IN_WHEEL}/{name}", "hashes": [digest]} for name, digest in digests.items()
+        ]
     required = [
         {
             "type": "library",
@@ -115,13 +135,13 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # its argu
             return
         self._made = TemporaryDirectory()
         folder, platform = Path(self._made.name), os.environ.get("TENSORMARGIN_PLATFORM")
-        library = compile_native(folder, platform)
-        if library is not None:
+        libraries = compile_all(folder, platform)
+        if libraries:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform or sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-            build_data["force_include"][str(library)] = "tensormargin/fitting/native/small.so"
+            build_data["force_include"] |= {str(path): f"{IN_WHEEL}/{path.name}" for path in libraries}
         materials = folder / "tensormargin.cdx.json"
-        materials.write_text(bill_of_materials(self.metadata, library), encoding="utf-8")
+        materials.write_text(bill_of_materials(self.metadata, libraries), encoding="utf-8")
         build_data["sbom_files"].append(str(materials))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

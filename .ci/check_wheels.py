@@ -15,13 +15,12 @@ import lief
 
 lief.logging.disable()
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from hatch_build import NATIVE, PLATFORMS
+from hatch_build import IN_WHEEL, NATIVE, PLATFORMS
 
-LIBRARY = "tensormargin/fitting/native/small.so"
 NEEDED = {
     "manylinux": r"lib[cm]\.so\.6|ld-linux-.*",
     "musllinux": r"libc\.so",
-    "macosx": r"small\.so|/usr/lib/libSystem\.B\.dylib",  # its own name is listed, too
+    "macosx": r"small(_avx2)?\.so|/usr/lib/libSystem\.B\.dylib",  # its own name is listed, too
     "win": r"(?i)kernel32\.dll|api-ms-win-crt-.*\.dll",  # the C library that is part of Windows 10 and later
 }
 MACHINES = {"x86_64": "X86_64", "amd64": "AMD64", "aarch64": "AARCH64", "arm64": "ARM64"}
@@ -45,8 +44,12 @@ def check(path: Path) -> str:
             assert name in names, f"{path.name} has no {name}"
         bill = json.loads(wheel.read(f"{folder}/sboms/tensormargin.cdx.json"))
         assert bill["metadata"]["component"]["version"] == path.name.split("-")[1]
-        library = lief.parse(wheel.read(LIBRARY))
-    return check_library(library, platform)
+        libraries = [name for name in names if name.endswith(".so")]
+        expected = ["small.so", "small_avx2.so"] if PLATFORMS[platform].startswith("x86_64") else ["small.so"]
+        assert sorted(libraries) == [f"{IN_WHEEL}/{name}" for name in expected], libraries
+        listed = bill["metadata"]["component"]["components"]
+        assert {one["name"] for one in listed} == set(libraries), listed
+        return {check_library(lief.parse(wheel.read(name)), platform) for name in libraries}.pop()
 
 
 def check_library(library: lief.Binary, platform: str) -> str:

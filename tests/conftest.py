@@ -133,7 +133,7 @@ def heeded_signals():
 
 @pytest.fixture
 def foreign_library(monkeypatch, tmp_path):
-    """A function that replaces the compiled library by one with a fault, until the end of the test."""
+    """A function that replaces the compiled library by one with a fault ("none": a copy), until the end of the test."""
     from tensormargin.fitting import native
 
     def replace(fault: str) -> None:
@@ -146,7 +146,7 @@ def foreign_library(monkeypatch, tmp_path):
             library.write_bytes(native._LIBRARY.read_bytes())
             if fault == "another version":
                 monkeypatch.setattr(native, "ABI", native.ABI + 1)
-            else:
+            elif fault == "without a function":
                 monkeypatch.setattr(native, "_FUNCTIONS", (*native._FUNCTIONS, "tensormargin_of_tomorrow"))
         monkeypatch.setattr(native, "_LIBRARY", library)
         forget()

@@ -6,6 +6,7 @@ import re
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -394,6 +395,37 @@ class TestLibrary:
             X, y = low_rank_classes(0, 20, (4, 5), 2.0)
             assert TensorMarginClassifier("cp").fit(X, y).score(X, y) == 1.0
         assert len(caught) == 1
+
+    @compiled
+    @pytest.mark.parametrize("has_avx2", [False, True])
+    @pytest.mark.parametrize("damaged", [False, True])
+    def test_the_library_for_avx2_is_used_where_the_processor_has_it(
+        self, has_avx2, damaged, foreign_library, monkeypatch
+    ):
+        content = native._LIBRARY.read_bytes()
+        load = native._loaded
+
+        def loaded(path):
+            library = load(path)
+            if library is not None:
+                library.tensormargin_has_avx2 = lambda: has_avx2
+            return library
+
+        monkeypatch.setattr(native, "_loaded", loaded)
+        foreign_library("none")
+        wide = native._LIBRARY.with_name("small_avx2.so")
+        wide.write_bytes(b"no library" if damaged else content)
+        with (
+            pytest.warns(RuntimeWarning, match=r"small_avx2\.so is not used") if has_avx2 and damaged else nullcontext()
+        ):
+            assert native.has_native("tensormargin_sweep")
+        assert Path(native._library()._name).name == ("small_avx2.so" if has_avx2 and not damaged else "small.so")
+
+    @compiled
+    @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="asks Linux what the processor has")
+    def test_the_processor_is_asked(self):
+        flags = Path("/proc/cpuinfo").read_text().split()
+        assert bool(native._library().tensormargin_has_avx2()) == ("avx2" in flags)
 
     def test_only_the_library_of_the_package_is_loaded(self):
         assert native._LIBRARY.parent == Path(native.__file__).parent

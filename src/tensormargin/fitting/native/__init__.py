@@ -56,11 +56,19 @@ class NativeCall:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """Return the compiled library; None if there is none, or, with a warning, if it is not the one of this version."""
-    if not _LIBRARY.exists():
+    """Return the compiled library, or the second one of wheels for x86-64 if the processor has AVX2; see `_loaded`."""
+    library, wide = _loaded(_LIBRARY), _LIBRARY.with_name("small_avx2.so")
+    if library is not None and wide.exists() and library.tensormargin_has_avx2():
+        return _loaded(wide) or library
+    return library
+
+
+def _loaded(path: Path) -> ctypes.CDLL | None:
+    """Return a compiled library; None if there is none, or, with a warning, if it is not the one of this version."""
+    if not path.exists():
         return None
     try:
-        library = ctypes.CDLL(str(_LIBRARY))
+        library = ctypes.CDLL(str(path))
         found = library.tensormargin_abi() if all(hasattr(library, name) for name in _FUNCTIONS) else 0
         fault = None if found == ABI else f"made for another version of tensormargin (interface {found}, not {ABI})"
     except OSError as error:
@@ -68,10 +76,10 @@ def _library() -> ctypes.CDLL | None:
     if fault is None:
         return library
     warnings.warn(
-        f"{_LIBRARY} is not used, since it was {fault}; small fits are slower without it. Install tensormargin again "
+        f"{path} is not used, since it was {fault}; small fits are slower without it. Install tensormargin again "
         "(in a checkout: python hatch_build.py)",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     return None
 

@@ -15,7 +15,7 @@
 
 /* Functions with most of the arithmetic: compiled twice where the processor may add and multiply four at a time. */
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-/* GCC only: what asks the processor is not part of the compiler that makes the wheels. */
+/* GCC only: the compiler that makes the wheels compiles whole files twice instead; see hatch_build.py. */
 #define FAST __attribute__((target_clones("avx2", "default")))
 #else
 #define FAST
