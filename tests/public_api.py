@@ -39,8 +39,12 @@ def lines() -> list[str]:
 def _of_value(name: str, value: Any) -> Iterator[str]:
     if inspect.isclass(value):
         yield name + _signature(value)
-        for own, method in inspect.getmembers(value, inspect.isroutine):
-            if not own.startswith("_") and (getattr(method, "__module__", None) or "").startswith("tensormargin"):
+        for own, method in inspect.getmembers(value, callable):  # cached properties are routines from Python 3.14 on
+            if (
+                inspect.isroutine(method)
+                and not own.startswith("_")
+                and (getattr(method, "__module__", None) or "").startswith("tensormargin")
+            ):
                 yield f"{name}.{own}{_signature(method)}"
     else:
         yield name + (_signature(value) if callable(value) else "")

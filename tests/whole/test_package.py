@@ -19,7 +19,8 @@ import tensormargin
 from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, save_model
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, BUILD_SYSTEM = PYPROJECT["project"], PYPROJECT["build-system"]
 
 
 def test_every_public_name_is_there():
@@ -53,7 +54,30 @@ def test_the_recipe_for_conda_has_the_version_and_the_dependencies_of_the_projec
     needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"], f"python{PROJECT['requires-python']}"]
     run = [line.replace(" ", "").replace("matplotlib-base", "matplotlib") for line in recipe["requirements"]["run"]]
     assert sorted(run) == sorted(needed)
-    assert f"tensormargin = {PROJECT['scripts']['tensormargin']}" in recipe["build"]["python"]["entry_points"]
+    scripts = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    host = [line.replace(" ", "") for line in recipe["requirements"]["host"]]
+    assert sorted(host) == sorted([*BUILD_SYSTEM["requires"], "pip", f"python{PROJECT['requires-python']}"])
+    about = recipe["about"]
+    assert (about["license"], about["summary"]) == (PROJECT["license"], PROJECT["description"])
+    assert all((ROOT / name).is_file() for name in (about["license_file"], *PROJECT["license-files"]))
+    assert (ROOT / "conda" / recipe["source"]["path"]).resolve() == ROOT
+    assert ["tensormargin doctor", "tensormargin compare"] in [test.get("script") for test in recipe["tests"]]
+
+
+def test_the_container_copies_what_a_wheel_is_made_of_and_runs_as_a_user():
+    """`.ci/packages` makes the wheel from these files, by the same command."""
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
+    assert copied == {"pyproject.toml", "hatch_build.py", "src", PROJECT["readme"], *PROJECT["license-files"]}
+    versions = {line.split()[1] for line in lines if line.startswith("FROM ")}
+    assert len(versions) == 1
+    python = re.match(r"python:(3\.\d+)-slim", versions.pop())[1]
+    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
+    extras = {name for line in lines for name in re.findall(r"\.whl\)\[(\w+)\]", line)}
+    assert extras == {"all"} <= set(PROJECT["optional-dependencies"])
+    assert lines.index("USER user") < lines.index("RUN tensormargin doctor")
+    assert 'ENTRYPOINT ["tensormargin"]' in lines
 
 
 def test_the_lowest_python_is_declared_once():

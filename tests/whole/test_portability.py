@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
+import shutil
 import subprocess
 import sys
+import unicodedata
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +20,10 @@ from conftest import low_rank_classes, run
 from tensormargin import TensorMarginClassifier, load_samples
 from tensormargin.runtime import available_bytes, replacing
 
+ROOT = Path(__file__).parents[2]
 QUICK = ("--method", "STM", "--folds", "2", "--no-report", "--jobs", "1")
 HIDE = """
-import os, signal, sys
+import asyncio, os, signal, sys  # asyncio first: its part for POSIX needs them itself, from Python 3.14 on
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "syslog"):
     sys.modules[name] = None
 for name in ("setitimer", "getitimer", "alarm", "SIGHUP", "SIGALRM", "SIGKILL"):
@@ -133,6 +138,47 @@ class TestPaths:
         done = run("fit", folder / "Größe 1.npz", *QUICK, "-o", tmp_path / "fixed" / "model.skops")
         assert done.returncode == 2
         assert "cannot be written" in done.stderr
+
+
+def alike(names) -> list[str]:
+    """Return the names that are one file where case, and the form of accents, do not count (Windows, macOS)."""
+    seen, found = {}, []
+    for name in sorted(names):
+        first = seen.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
+        found += [f"{first} and {name}"] if first != name else []
+    return found
+
+
+class TestNames:
+    """Names that mean the same file on one system and two on another, or that another system does not have."""
+
+    def test_alike(self):
+        assert alike(["a/B.txt", "a/b.txt", "c", "\u00e9", "e\u0301"]) == ["a/B.txt and a/b.txt", "e\u0301 and \u00e9"]
+
+    def test_files_of_the_project(self):
+        if shutil.which("git") is None or not (ROOT / ".git").exists():
+            pytest.skip("needs git and its repository")
+        listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, cwd=ROOT, check=True)
+        names = listed.stdout.decode().split("\0")[:-1]
+        assert alike({*names, *(str(parent) for name in names for parent in Path(name).parents)}) == []
+        assert [name for name in names if re.search(r'[<>:"\\|?*\x00-\x1f]|[. ](/|$)', name)] == []
+        reserved = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+        assert [name for name in names for part in Path(name).parts if part.split(".")[0].lower() in reserved] == []
+        assert max(map(len, names)) < 120  # so that a checkout in a folder of 140 characters works on Windows, too
+
+    def test_members_of_model_files(self, folder, tmp_path):
+        assert run("fit", folder / "Größe 1.npz", *QUICK, "-o", tmp_path / "model.skops").returncode == 0
+        for path in [tmp_path / "model.skops", *sorted((ROOT / "tests" / "files").glob("*.skops"))]:
+            with zipfile.ZipFile(path) as archive:
+                assert alike(archive.namelist()) == []
+
+    def test_files_that_commands_write(self, tmp_path):
+        """Also for classes that differ in nothing but case."""
+        X, y = low_rank_classes(0, 24, (4, 5), 2.0)
+        np.savez(tmp_path / "data.npz", X=X, y=np.where(y > 0, "Left", "left"))
+        assert run("fit", tmp_path / "data.npz", *QUICK, "-o", tmp_path / "model.skops").returncode == 0
+        assert run("maps", tmp_path / "model.skops", tmp_path / "data.npz", "-o", tmp_path / "maps").returncode == 0
+        assert alike(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
