@@ -418,7 +418,7 @@ class TestLibrary:
         with (
             pytest.warns(RuntimeWarning, match=r"small_avx2\.so is not used") if has_avx2 and damaged else nullcontext()
         ):
-            assert native.has_native("tensormargin_sweep")
+            assert native.has_native("tensormargin_fit")
         assert Path(native._library()._name).name == ("small_avx2.so" if has_avx2 and not damaged else "small.so")
 
     @compiled
