@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .runtime.lazy import lazy_exports
 from .runtime.renamed import find_old_modules
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from .runtime import on_cluster as on_cluster
