@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import threading
 import warnings
@@ -425,7 +426,8 @@ class TestLibrary:
     @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="asks Linux what the processor has")
     def test_the_processor_is_asked(self):
         flags = Path("/proc/cpuinfo").read_text().split()
-        assert bool(native._library().tensormargin_has_avx2()) == ("avx2" in flags)
+        emulated = platform.machine() != "x86_64"  # then the file may tell what the machine below has
+        assert bool(native._library().tensormargin_has_avx2()) == ("avx2" in flags and not emulated)
 
     def test_only_the_library_of_the_package_is_loaded(self):
         assert native._LIBRARY.parent == Path(native.__file__).parent

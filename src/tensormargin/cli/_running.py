@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -186,7 +188,9 @@ def end_processes() -> None:
     """End joblib's processes at once; otherwise this process waits at its end until they have put everything away."""
     executor = getattr(sys.modules.get("joblib.externals.loky.reusable_executor"), "_executor", None)
     if executor is not None:
-        executor.shutdown(wait=True, kill_workers=True)
+        # joblib finds what to kill by psutil or pgrep, which small containers lack; it would then wait five minutes.
+        can_kill = sys.platform == "win32" or find_spec("psutil") is not None or shutil.which("pgrep") is not None
+        executor.shutdown(wait=True, kill_workers=can_kill)
 
 
 def _load(module: str) -> None:
