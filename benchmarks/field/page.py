@@ -47,12 +47,14 @@ CHOICES = """## Which data sets were used for which choice
 - Competing convolutions as an alternative for series and EEG were chosen on six of these sets, and on ACSF1,
   ArrowHead, GunPoint, ItalyPowerDemand, JapaneseVowels, OSULeaf, PickupGestureWiimoteZ and BasicMotions of aeon
   ([representations](representations.md) has the table, also without each of the sets).
+- Convolutions of both kinds along both modes of pictures were chosen on `mnist_500`; on `pmd_posture`, `photographs`,
+  `digits_500` and faces nothing changed.
 - Kernels of plain samples were chosen on 14 small sets whose names were not written down; those of scikit-learn may be
   among them.
 - Strengths and schemes: [priors](../benchmarks/results/prior.md) learned from all data sets but one, tried on that
   one, did not help, so the package has no table of such priors.
 - Used for no choice, as far as is known: `covid_3_month`, `trace`, `plaid`, `tecator_fat`, `coffee`,
-  `vowel_correlations`, `photographs`, `mni_tissue` and `covid_serology`.
+  `vowel_correlations`, `mni_tissue` and `covid_serology`.
 - The settings of the other methods are those of their authors, or grids that were written down once.
 """.splitlines()
 

@@ -80,8 +80,10 @@ class TestTable:
             made = way.make(shape, 64.0) if way.suits(shape) else None
             if name == "convolutions" and made is not None:
                 made.set_params(convolutions__n_features=168)
-            if name == "patterns" and made is not None:
-                made.set_params(convolutions__convolutions__n_features=168, competing_convolutions__n_groups=4)
+            if name.startswith("patterns") and made is not None:
+                for view, one in made.transformer_list:
+                    own = {"n_groups": 4} if view.startswith("competing") else {"convolutions__n_features": 168}
+                    one.set_params(**own)
             if made is not None:
                 changed = made.fit(X, y).transform(X[:3])
                 for own in changed.values() if isinstance(changed, Views) else [changed]:

@@ -89,13 +89,22 @@ def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callab
     )
 
 
-def _patterns(shape: Shape, sfreq: float | None) -> Any:
-    """Return both kinds of convolutions along the last mode with more than one entry, as views.
+def _patterns(modes: Callable[[Shape], Shape]) -> Callable[[Shape, float | None], Any]:
+    """Return both kinds of convolutions along some modes, the last one first, as views.
 
     Among all views, competing convolutions add less, and quantiles over intervals nothing (docs/representations.md).
     """
-    competing = CompetingConvolutions(mode=_modes(shape)[-1] - len(shape), vectorize=True)
-    return TensorUnion([("convolutions", _convolutions(-1)(shape, sfreq)), ("competing_convolutions", competing)])
+
+    def make(shape: Shape, sfreq: float | None) -> Any:
+        along = [mode for mode in reversed(modes(shape)) if shape[mode] >= _SHORTEST]
+        views: list[tuple[str, Any]] = []
+        for mode, name in zip(along, ("convolutions", "convolutions_down"), strict=False):
+            own = {"mode": mode - len(shape), "vectorize": True}
+            views.append((name, make_pipeline(Convolutions(**own), TensorScaler())))
+            views.append((f"competing_{name}", CompetingConvolutions(**own)))
+        return TensorUnion(views)
+
+    return make
 
 
 def _long(shape: Shape) -> bool:
@@ -141,7 +150,8 @@ WAYS: Mapping[str, Way] = MappingProxyType(
             lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
         ),
         "convolutions": Way(_convolutions(-1), _long),
-        "patterns": Way(_patterns, _long),
+        "patterns": Way(_patterns(lambda shape: _modes(shape)[-1:]), _long),
+        "patterns across and down": Way(_patterns(_modes), lambda shape: len(shape) == 2 and _long(shape)),
         "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
         "kernel of entries": Way(_kernel(1.0)),
@@ -166,6 +176,7 @@ _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
         "blurred": Way(_blur(1.0, _pixels), lambda shape: min(shape[mode] for mode in _pixels(shape)) > 4, linear=True),
         "convolutions": Way(_convolutions(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
         "convolutions down": Way(_convolutions(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
+        "patterns across and down": Way(_patterns(_pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
         "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=_colours(shape)), TensorKernel("rbf"))),
     }
 )
@@ -198,7 +209,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         ),
         "image": Kind(
             "rows x columns of pixels (x colours)",
-            ("raw", "entries scaled", "blurred", "convolutions", "convolutions down"),
+            ("raw", "entries scaled", "blurred", "patterns across and down"),
             ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
         ),
         "spectra": Kind(
