@@ -21,9 +21,9 @@ def status(field):
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
 
-small = np.random.RandomState(0).rand(60, 6, 7)
-for name in ("cp", "tucker"):
-    TensorMarginClassifier(name).fit(small, np.arange(60) % 2)
+small = np.random.RandomState(0).rand(400, 12, 14, 16)  # large enough for what the large fits take, BLAS and threads
+for name in ("full", "cp", "tucker"):
+    TensorMarginClassifier(name).fit(small, np.arange(len(small)) % 2)
 """
 
 FITS = """
