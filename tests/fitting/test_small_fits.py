@@ -425,7 +425,7 @@ class TestLibrary:
     @compiled
     @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="asks Linux what the processor has")
     def test_the_processor_is_asked(self):
-        flags = Path("/proc/cpuinfo").read_text().split()
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
         emulated = platform.machine() != "x86_64"  # then the file may tell what the machine below has
         assert bool(native._library().tensormargin_has_avx2()) == ("avx2" in flags and not emulated)
 
