@@ -99,9 +99,9 @@ def _patterns(modes: Callable[[Shape], Shape]) -> Callable[[Shape, float | None]
         along = [mode for mode in reversed(modes(shape)) if shape[mode] >= _SHORTEST]
         views: list[tuple[str, Any]] = []
         for mode, name in zip(along, ("convolutions", "convolutions_down"), strict=False):
-            own = {"mode": mode - len(shape), "vectorize": True}
-            views.append((name, make_pipeline(Convolutions(**own), TensorScaler())))
-            views.append((f"competing_{name}", CompetingConvolutions(**own)))
+            along_it = mode - len(shape)
+            views.append((name, make_pipeline(Convolutions(mode=along_it, vectorize=True), TensorScaler())))
+            views.append((f"competing_{name}", CompetingConvolutions(mode=along_it, vectorize=True)))
         return TensorUnion(views)
 
     return make
