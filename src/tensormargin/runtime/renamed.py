@@ -42,7 +42,10 @@ class _OldModules:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         package, _, module = name.partition(".")
-        return ModuleSpec(name, _OldModules()) if package == _PACKAGE and module in MODULES else None  # type: ignore[arg-type]
+        if package != _PACKAGE or module not in MODULES:
+            return None
+        # The stubs ask for `load_module`, which import does not call where there is `exec_module`.
+        return ModuleSpec(name, _OldModules())  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         from .words import join_with_and
@@ -57,7 +60,7 @@ class _OldModules:
                     return getattr(import_module(place), name)
             raise AttributeError(f"module {spec.name!r} has no attribute {name!r}")
 
-        module.__getattr__ = get  # type: ignore[method-assign]
+        vars(module)["__getattr__"] = get
         return module
 
     def exec_module(self, module: ModuleType) -> None:

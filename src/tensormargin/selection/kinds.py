@@ -38,8 +38,9 @@ chosen unless another one is better by more than chance allows. Of low-rank weig
 rank 1 and 2 do what all others do (docs/field.md), in a fraction of the time."""
 
 _OF_THREE_MODES = {"decompositions": ("full", "cp", "tucker")}
-"""Parameters of a search in plain samples of three modes. A Tensor-Train weight is one of Tucker's there whose second
-rank is that mode's size, and takes half of the time of a search (21 classes of 147 x 36x3x2: 16 of 32 s)."""
+"""Parameters of a search in samples of three modes that prefers no views. A Tensor-Train weight is one of Tucker's
+there whose second rank is that mode's size, and takes half of the time of a search (21 classes of 147 x 36x3x2: 16 of
+32 s)."""
 
 Shape = tuple[int, ...]
 
@@ -84,9 +85,11 @@ def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[S
 
 def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
     """Return convolutions along one of the modes with more than one entry, or of some."""
-    return lambda shape, sfreq: make_pipeline(
-        Convolutions(mode=modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
-    )
+    return lambda shape, sfreq: _convolutions_along(modes(shape)[mode] - len(shape))
+
+
+def _convolutions_along(mode: int) -> Any:
+    return make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
 
 
 def _patterns(modes: Callable[[Shape], Shape]) -> Callable[[Shape, float | None], Any]:
@@ -99,9 +102,8 @@ def _patterns(modes: Callable[[Shape], Shape]) -> Callable[[Shape, float | None]
         along = [mode for mode in reversed(modes(shape)) if shape[mode] >= _SHORTEST]
         views: list[tuple[str, Any]] = []
         for mode, name in zip(along, ("convolutions", "convolutions_down"), strict=False):
-            along_it = mode - len(shape)
-            views.append((name, make_pipeline(Convolutions(mode=along_it, vectorize=True), TensorScaler())))
-            views.append((f"competing_{name}", CompetingConvolutions(mode=along_it, vectorize=True)))
+            views.append((name, _convolutions_along(mode - len(shape))))
+            views.append((f"competing_{name}", CompetingConvolutions(mode=mode - len(shape), vectorize=True)))
         return TensorUnion(views)
 
     return make
