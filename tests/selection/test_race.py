@@ -24,9 +24,10 @@ from tensormargin.selection.splits import repeated_splits, splits_of_some_classe
 LEVELS = list(product(range(2), range(4), range(4), range(2)))
 
 
-def run(scores, default=0, seed=0, levels=LEVELS, exhaustive=False, watch=None, n_small=0):
+def run(scores, default=0, seed=0, levels=LEVELS, exhaustive=False, watch=None, n_small=0, needed=None):
     """Return a finished race for a complete table of scores."""
-    race = Race(levels, scores.shape[1] - n_small, default, exhaustive, np.random.RandomState(seed), n_small)
+    n_splits, rng = scores.shape[1] - n_small, np.random.RandomState(seed)
+    race = Race(levels, n_splits, default, exhaustive, rng, n_small, needed)
     while race.units:
         for unit in race.units:
             race.scores[unit] = scores[unit]
@@ -71,6 +72,26 @@ class TestRace:
             best = max(np.flatnonzero(race.alive), key=lambda row: race.scores[row].mean())
             found += scores[best].mean() >= np.sort(scores.mean(axis=1))[-4]
         assert found >= 8
+
+    def test_nothing_is_fitted_that_could_not_change_the_choice(self):
+        scores = 0.6 + 0.05 * noisy_scores(0)
+        scores[3] = 0.9
+        race = run(scores, default=3, needed=lambda score: score + 0.1)  # no score is above 1
+        assert np.isfinite(race.scores).sum() == scores.shape[1]
+        assert np.flatnonzero(race.alive).tolist() == [3]
+        assert all(reason.startswith("not fitted") for row, reason in enumerate(race.dropped) if row != 3)
+        assert run(scores, default=3, exhaustive=True, needed=lambda score: 2.0).alive.all()
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_higher_demand_needs_fewer_fits_and_does_not_lose_a_clear_winner(self, seed):
+        scores = 0.5 + 0.01 * noisy_scores(seed)
+        plain, demanding = run(scores), run(scores, needed=lambda score: score + 0.2)
+        assert np.isfinite(demanding.scores).sum() < np.isfinite(plain.scores).sum()
+        levels = np.array(LEVELS)
+        good = levels[:, 0] != levels[0, 0]  # all with the other value on an axis
+        scores[good] += 0.3
+        race = run(scores, needed=lambda score: score + 0.2)
+        assert race.alive[good].any()
 
     def test_the_default_comes_first_and_stays(self):
         scores = noisy_scores(0)

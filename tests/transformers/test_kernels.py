@@ -52,7 +52,7 @@ from tensormargin.transformers.kernels.kernels import (
     with_unique_signs,
 )
 
-NAMED = ("rbf", "linear", "grassmann", "dusk", "tt-mmk")
+NAMED = ("rbf", "exponential", "linear", "grassmann", "dusk", "tt-mmk")
 SHAPES = [(5,), (5, 4), (4, 3, 5), (3, 2, 4, 2)]
 every_kernel = pytest.mark.parametrize("kernel", NAMED)
 
@@ -122,6 +122,7 @@ def sum_over_components(x, y, gamma):
 
 LITERAL = {
     "rbf": (itself, lambda x, y, gamma: np.exp(-gamma * np.sum((x - y) ** 2))),
+    "exponential": (itself, lambda x, y, gamma: np.exp(-gamma * np.sqrt(np.sum((x - y) ** 2)))),
     "linear": (itself, lambda x, y, gamma: np.sum(x * y)),
     "grassmann": (projectors, product_of_exponentials),
     "dusk": (cp_components, sum_over_components),

@@ -20,6 +20,7 @@ from tensormargin.runtime import device_of, to_host
 from tensormargin.transformers import (
     AnovaMask,
     BandPower,
+    Clip,
     CompetingConvolutions,
     Connectome,
     Convolutions,
@@ -72,6 +73,7 @@ OTHERS = {
     "connectome": Connectome("series"),
     "pairs": Connectome("series", fisher=False, vectorize=True),
     "tangent connectome": Connectome("series", tangent=True),
+    "clip": Clip(3.0),
     "snv": Spectra(),
     "msc": Spectra("msc", derivative=2, window=7, degree=3),
     "detrend runs": Detrend(),

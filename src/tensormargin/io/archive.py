@@ -43,7 +43,7 @@ _TRANSFORMERS = {
     "representations.band_power": "BandPower",
     "representations.competing_convolutions": "CompetingConvolutions",
     "representations.convolutions": "Convolutions",
-    "representations.corrections": "Detrend Spectra",
+    "representations.corrections": "Clip Detrend Spectra",
     "representations.covariances": "Connectome Covariances",
     "representations.imputation": "Impute",
     "representations.interval_quantiles": "IntervalQuantiles",

@@ -56,7 +56,7 @@ from .grid import (
 )
 from .race import MOST_AT_ONCE, Race
 from .runner import FitLoop, SearchRunner
-from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, select_candidate, tabulate
+from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, needed_score, select_candidate, tabulate
 from .splits import Split, check_training_parts, repeated_splits, splits_of_some_classes
 from .training import PreparedSplit, SplitCache, Training, affordable, refit
 
@@ -105,8 +105,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         whose margins on the validation sets have the smallest Cantelli bound, ``variance / (variance + mean^2)``.
         "smoothed" takes the highest ``smoothed_test_score``, which averages over close candidates. No difference
         between them was significant (benchmarks/results/rules.md and search.md). "default" takes the candidate with
-        which the search begins unless the best one is better by a standard error: for several representations of few
-        samples, of which some are always lucky (`tensormargin.auto_model`).
+        which the search begins unless the best one is better by two standard errors, and makes no fits that could not
+        change that: for several representations of few samples, of which some are always lucky
+        (`tensormargin.auto_model`).
     exhaustive : bool, default=False
         Whether to fit all candidates on all splits, which takes about ten times as many fits.
     budget : float or None, default=None
@@ -304,7 +305,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             small, shapes = [], [self._shape_behind(training, which) for which in range(len(training.preparations))]
         tried = self._candidates(training, shapes)
         default = default_of(tried, shapes)
-        race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread, len(small))
+        needed = partial(needed_score, n_scored=_n_scored(splits)) if self._setting("rule") == "default" else None
+        race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread, len(small), needed)
         first = default_of(tried, only=cheapest) if deadline.limited else default
         of_fits, assess = coarse if race.drops else template, self._assess(template, tried, len(training.y))
         loop = FitLoop(of_fits, assess, deadline, first, cache)
@@ -476,7 +478,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         """Select one of the candidates that have been scored so far."""
         self.n_splits_ = race.n_splits
         self.cv_results_ = tabulate(runner.tried, runner.done, race, runner.training.preparations)
-        n_scored = len(np.unique(np.concatenate([test for _, test in runner.splits[: race.n_splits]])))
+        n_scored = _n_scored(runner.splits[: race.n_splits])
         self.best_index_ = select_candidate(self.cv_results_, self.n_splits_, self._setting("rule"), default, n_scored)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
@@ -657,6 +659,11 @@ def _shapes_on_split(
         except ValueError:
             return None
     return shapes
+
+
+def _n_scored(splits: Sequence[Split]) -> int:
+    """Return the number of samples that are held out at least once."""
+    return len(np.unique(np.concatenate([test for _, test in splits])))
 
 
 def _may_be_mu(value: Any) -> bool:

@@ -16,6 +16,7 @@ from ..runtime import is_lazy
 from ..transformers import (
     AnovaMask,
     BandPower,
+    Clip,
     CompetingConvolutions,
     Connectome,
     Convolutions,
@@ -85,28 +86,14 @@ def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[S
 
 def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
     """Return convolutions along one of the modes with more than one entry, or of some."""
-    return lambda shape, sfreq: _convolutions_along(modes(shape)[mode] - len(shape))
+    return lambda shape, sfreq: make_pipeline(
+        Convolutions(mode=modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
+    )
 
 
-def _convolutions_along(mode: int) -> Any:
-    return make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
-
-
-def _patterns(modes: Callable[[Shape], Shape]) -> Callable[[Shape, float | None], Any]:
-    """Return both kinds of convolutions along some modes, the last one first, as views.
-
-    Among all views, competing convolutions add less, and quantiles over intervals nothing (docs/representations.md).
-    """
-
-    def make(shape: Shape, sfreq: float | None) -> Any:
-        along = [mode for mode in reversed(modes(shape)) if shape[mode] >= _SHORTEST]
-        views: list[tuple[str, Any]] = []
-        for mode, name in zip(along, ("convolutions", "convolutions_down"), strict=False):
-            views.append((name, _convolutions_along(mode - len(shape))))
-            views.append((f"competing_{name}", CompetingConvolutions(mode=mode - len(shape), vectorize=True)))
-        return TensorUnion(views)
-
-    return make
+def _competing(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
+    """Return competing convolutions along one of the modes with more than one entry, or of some."""
+    return lambda shape, sfreq: CompetingConvolutions(mode=modes(shape)[mode] - len(shape), vectorize=True)
 
 
 def _long(shape: Shape) -> bool:
@@ -127,10 +114,10 @@ def _square(shape: Shape) -> bool:
     return len(shape) == 2 and 1 < shape[0] == shape[1]
 
 
-def _kernel(width: float) -> Callable[[Shape, float | None], Any]:
-    """Return the RBF kernel of scaled entries, this many times as wide as samples are apart on average."""
+def _kernel(width: float = 1.0, most: int | None = _KERNEL_FEATURES) -> Callable[[Shape, float | None], Any]:
+    """Return the kernel of scaled entries without outliers, this many times as wide as samples are apart on average."""
     return lambda shape, sfreq: make_pipeline(
-        TensorScaler(), TensorKernel("rbf", gamma_factor=width**-2, n_components=_KERNEL_FEATURES)
+        TensorScaler(), Clip(), TensorKernel("exponential", gamma_factor=1 / width, n_components=most)
     )
 
 
@@ -152,11 +139,17 @@ WAYS: Mapping[str, Way] = MappingProxyType(
             lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
         ),
         "convolutions": Way(_convolutions(-1), _long),
-        "patterns": Way(_patterns(lambda shape: _modes(shape)[-1:]), _long),
-        "patterns across and down": Way(_patterns(_modes), lambda shape: len(shape) == 2 and _long(shape)),
+        "patterns": Way(
+            lambda shape, sfreq: TensorUnion(
+                [("convolutions", _convolutions(-1)(shape, sfreq)), ("competing", _competing(-1)(shape, sfreq))]
+            ),
+            _long,
+        ),
         "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
-        "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=0), TensorKernel("rbf"))),
-        "kernel of entries": Way(_kernel(1.0)),
+        "competing convolutions": Way(_competing(-1), _long),
+        "competing convolutions down": Way(_competing(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
+        "kernel": Way(_kernel(most=None)),
+        "kernel of entries": Way(_kernel()),
         "narrow kernel": Way(_kernel(0.5)),
         "wide kernel": Way(_kernel(2.0)),
         "scatter removed": Way(
@@ -166,6 +159,10 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "selected": Way(lambda shape, sfreq: make_pipeline(TensorScaler(), AnovaMask(0.2)), linear=True),
         "tangent space": Way(
             lambda shape, sfreq: Connectome(tangent=True), lambda shape: _square(shape) and shape[0] <= 256
+        ),
+        "kernel of tangents": Way(
+            lambda shape, sfreq: make_pipeline(Connectome(tangent=True), TensorKernel("exponential")),
+            lambda shape: _square(shape) and shape[0] <= 256,
         ),
         "z": Way(lambda shape, sfreq: Connectome(), lambda shape: _square(shape)),
     }
@@ -178,8 +175,8 @@ _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
         "blurred": Way(_blur(1.0, _pixels), lambda shape: min(shape[mode] for mode in _pixels(shape)) > 4, linear=True),
         "convolutions": Way(_convolutions(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
         "convolutions down": Way(_convolutions(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
-        "patterns across and down": Way(_patterns(_pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
-        "kernel": Way(lambda shape, sfreq: make_pipeline(TensorScaler(per=_colours(shape)), TensorKernel("rbf"))),
+        "competing convolutions": Way(_competing(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
+        "competing convolutions down": Way(_competing(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
     }
 )
 """Those that are others for colour images, which are pictures with three channels."""
@@ -187,17 +184,22 @@ _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Kind:
-    """What the samples of a kind are, and the ways that a search tries: one by one, and side by side, as views."""
+    """What the samples of a kind are, and the ways that a search tries: one by one, and side by side, as views.
+
+    ``linear`` are those side by side if only linear ways are tried.
+    """
 
     samples: str
     alone: tuple[str, ...]
     together: tuple[str, ...]
+    linear: tuple[str, ...] = ()
     prefers_together: bool = True  # unless another one is clearly better: see `_BESIDE_VIEWS`
 
 
 _ALONG_TIME = (
-    ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "convolutions", "patterns"),
-    ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel"),
+    ("raw", "channels scaled", "smoothed", "smoother", "covariances", "power", "patterns"),
+    ("covariances", "power", "convolutions", "competing convolutions"),
+    ("channels scaled", "smoothed"),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -206,23 +208,33 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "eeg": Kind("electrodes x time", *_ALONG_TIME),
         "volume": Kind(
             "voxels in space",
-            ("raw", "entries scaled", "blurred", "more blurred", "selected", "convolutions"),
-            ("channels scaled", "blurred", "selected", "convolutions", "kernel"),
+            ("raw", "entries scaled", "blurred", "more blurred", "selected"),
+            ("blurred", "selected", "kernel"),
+            ("channels scaled", "blurred", "selected"),
         ),
         "image": Kind(
             "rows x columns of pixels (x colours)",
-            ("raw", "entries scaled", "blurred", "patterns across and down"),
-            ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
+            ("raw", "entries scaled", "blurred"),
+            (
+                "blurred",
+                "convolutions",
+                "competing convolutions",
+                "convolutions down",
+                "competing convolutions down",
+                "kernel",
+            ),
+            ("channels scaled", "blurred"),
         ),
         "spectra": Kind(
             "anything x wavelength",
             ("raw", "entries scaled", "channels scaled", "selected", "scatter removed", "derivatives"),
-            ("entries scaled", "selected", "scatter removed", "derivatives", "kernel"),
+            ("selected", "scatter removed", "derivatives", "convolutions", "competing convolutions"),
+            ("entries scaled", "selected"),
         ),
         "connectome": Kind(
             "region x region, symmetric",
             ("raw", "z", "entries scaled", "tangent space"),
-            ("raw", "z", "tangent space", "kernel"),
+            ("tangent space", "kernel of tangents"),
         ),
         "plain": Kind(
             "any",
@@ -242,10 +254,8 @@ def alternatives(
 
     ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
-    ways = _ways(kind, shape, linear)
-    views = views_of(kind, shape, linear)
-    alone = [*KINDS[kind].alone, *(() if views else KINDS[kind].together)]  # such as the kernel of short vectors
-    found = [ways[name].make(shape, sfreq) for name in dict.fromkeys(alone) if name in ways]
+    ways, views = _ways(kind, shape, linear), views_of(kind, shape, linear)
+    found = [ways[name].make(shape, sfreq) for name in KINDS[kind].alone if name in ways]
     together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views]
     if together:
         found.append(TensorUnion([(name, "passthrough" if one is None else one) for name, one in together]))
@@ -258,15 +268,22 @@ def _ways(kind: str, shape: Shape, linear: bool) -> Mapping[str, Way]:
     """Return the ways that suit samples of a kind and shape, by name."""
     own = KINDS[kind]
     ways = {**WAYS, **_OF_COLOURS} if kind == "image" and len(shape) == 3 and 3 in shape else WAYS
-    names = dict.fromkeys((*own.alone, *own.together))
+    names = dict.fromkeys((*own.alone, *own.together, *own.linear, *KINDS["plain"].together))
     return {name: ways[name] for name in names if ways[name].suits(shape) and (ways[name].linear or not linear)}
 
 
 def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
-    """Return the ways that are tried side by side for samples of a kind and shape; none if fewer than two suit."""
+    """Return the ways that are tried side by side for samples of a kind and shape.
+
+    Those of plain samples if fewer than two of the kind's own suit, so that a kernel is tried for every shape. None if
+    fewer than two linear ones suit.
+    """
     ways = _ways(kind, shape, linear)
-    suit = [name for name in KINDS[kind].together if name in ways]
-    return suit if len(suit) > 1 else []
+    for names in (KINDS[kind].linear,) if linear else (KINDS[kind].together, KINDS["plain"].together):
+        suit = [name for name in names if name in ways]
+        if len(suit) > 1:
+            return suit
+    return []
 
 
 def settled(

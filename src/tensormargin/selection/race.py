@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import ceil
@@ -68,7 +68,9 @@ class Race:
     splits first and never dropped; ``exhaustive`` fits all candidates on all splits instead. ``scores``, one row per
     candidate, are to be filled in for the `units` of each rung. ``dropped`` says why each candidate was dropped, and is
     empty for those that were not. After the columns of the splits come those of ``n_small`` splits with fewer classes,
-    if there are any: candidates are fitted on these until only the last few are left.
+    if there are any: candidates are fitted on these until only the last few are left. ``needed`` returns the score
+    above which another candidate would be selected, given the default's: then no fits are made that could not change
+    the choice, none but the default's if a score of 1 would not be enough.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Race:
         exhaustive: bool,
         rng: np.random.RandomState,
         n_small: int = 0,
+        needed: Callable[[float], float] | None = None,
     ) -> None:
         everyone = exhaustive or len(levels) <= NO_RACE
         self.n_splits = n_splits
@@ -89,7 +92,12 @@ class Race:
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
         self._rungs = [] if everyone else [*RUNGS, *([LAST_OF_MANY] if n_small else [])]
-        self._wanted = np.ones_like(self.scores, dtype=bool) if everyone else self._spread()
+        self._wanted = np.ones_like(self.scores, dtype=bool)
+        self._needed, self._later = None if everyone else needed, None
+        if not everyone:
+            spread = self._spread()
+            self._wanted[:] = spread if needed is None else np.arange(len(levels))[:, None] == default
+            self._later = spread & ~self._wanted
 
     @property
     def drops(self) -> bool:
@@ -128,8 +136,11 @@ class Race:
         n_candidates, n_splits = len(self.scores), self.n_splits
         # The default goes on anyway, and so does the best on each split.
         sizes = (min(self._size(share, most) + 1 + n_splits, n_candidates) for share, most, _ in self._rungs)
-        return len(self.units) + sum(
-            size * ceil(part * n_splits) for size, (*_, part) in zip(sizes, self._rungs, strict=True)
+        later = 0 if self._later is None else int(self._later.sum())
+        return (
+            len(self.units)
+            + later
+            + sum(size * ceil(part * n_splits) for size, (*_, part) in zip(sizes, self._rungs, strict=True))
         )
 
     def _size(self, share: float, most: int) -> int:
@@ -137,10 +148,24 @@ class Race:
 
     def advance(self) -> None:
         """Drop candidates after the fits of a rung, and plan those of the next that has any."""
+        if self._later is not None:
+            score, enough = self._needed_score()
+            if enough >= 1.0:
+                self.stop(f"not fitted: no score is above {score:.3g} by more than chance allows")
+            else:
+                self._wanted |= self._later
+            self._later = None
+            if self.units:
+                return
         while self._rungs:
             self._climb(*self._rungs.pop(0))
             if self.units:
                 return
+
+    def _needed_score(self) -> tuple[float, float]:
+        """Return the score of the default candidate, and the one above which another would be selected."""
+        score = float(np.nanmean(self.scores[self._default, : self.n_splits]))
+        return score, -np.inf if self._needed is None else self._needed(score)
 
     def _climb(self, share: float, most: int, part: float) -> None:
         """Drop candidates, and plan the fits of the others on a part of the splits."""
@@ -159,6 +184,8 @@ class Race:
         alive = self.alive
         leader = int(np.argmax(np.where(alive, smoothed.mean, -np.inf)))
         below, errors = smoothed.below(leader)
+        _, errors_of_gain = smoothed.below(self._default)
+        missing = self._needed_score()[1] - smoothed.mean
         safe = self._best_so_far()
         ranks = np.empty(len(below), int)
         ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
@@ -168,6 +195,8 @@ class Race:
             after = f"after {done} of {self.n_splits} splits{few}"
             if below[row] > SIGNIFICANT * errors[row]:
                 self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"
+            elif missing[row] > SIGNIFICANT * errors_of_gain[row]:
+                self.dropped[row] = f"{after}: significantly below what would be selected, by about {missing[row]:.2g}"
             elif ranks[row] >= size:
                 self.dropped[row] = f"{after}: not among the best {size}, about {below[row]:.2g} below the first"
 

@@ -337,24 +337,36 @@ significantly better than another, and this is the one that users expect.
 """
 
 
+LUCK = 2.0
+"""Standard errors by which the best of many candidates must be above the default: one of many is always lucky. With
+one standard error, two EEG and fMRI tasks lose 2 to 5 points to such choices (docs/field.md)."""
+
+
+def needed_score(score: float, n_scored: int) -> float:
+    """Return the score above which the best candidate is selected instead of a default with this score.
+
+    It is higher by `LUCK` standard errors of the difference of two proportions of ``n_scored`` samples.
+    """
+    # Agresti and Coull's two successes and two failures keep the standard error above zero.
+    share = (min(max(score, 0.0), 1.0) * n_scored + 2) / (n_scored + 4)
+    return score + LUCK * float(np.sqrt(2 * share * (1 - share) / (n_scored + 4)))
+
+
 def select_candidate(results: dict[str, Any], n_splits: int, rule: str, default: int = 0, n_scored: int = 1) -> int:
     """Return the index of the selected candidate.
 
     "smoothed" takes the highest ``smoothed_test_score``, "best" the highest mean score; ties go to the model with the
     fewest parameters. The other rules consider all candidates within one standard error of the best mean score:
     "simplest" takes the one with the fewest parameters, "margins" the one with the smallest ``mean_margin_bound``.
-    "default" takes the ``default`` candidate unless the best one is better by more than a standard error of the
-    difference of two proportions of ``n_scored`` samples. Candidates that were dropped are never selected.
+    "default" takes the ``default`` candidate unless the best one is above `needed_score`, given ``n_scored`` samples.
+    Candidates that were dropped are never selected.
     """
     if rule == "default" and results["dropped"][default]:  # the budget did not allow it on all splits
         rule = "best"
     if rule == "default":
         best = select_candidate(results, n_splits, "best")
-        score = results["mean_test_score"][default]
-        # Agresti and Coull's two successes and two failures keep the standard error above zero.
-        share = (min(max(score, 0.0), 1.0) * n_scored + 2) / (n_scored + 4)
-        error = np.sqrt(2 * share * (1 - share) / (n_scored + 4))
-        return best if results["mean_test_score"][best] - score > error else default
+        needed = needed_score(results["mean_test_score"][default], n_scored)
+        return best if results["mean_test_score"][best] > needed else default
     scores = results["smoothed_test_score" if rule == "smoothed" else "mean_test_score"]
     means = np.where([not reason for reason in results["dropped"]], scores, -np.inf)
     best = int(np.argmax(means))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .representations.base import shared
     from .representations.competing_convolutions import CompetingConvolutions
     from .representations.convolutions import Convolutions
-    from .representations.corrections import Detrend, Spectra
+    from .representations.corrections import Clip, Detrend, Spectra
     from .representations.covariances import Connectome, Covariances
     from .representations.imputation import Impute
     from .representations.interval_quantiles import IntervalQuantiles
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from .representations.patches import Patches
 
 __all__ = [
-    "KERNELS", "AnovaMask", "BandPower", "CompetingConvolutions", "Composite", "Connectome", "Convolutions",
-    "Covariances", "Crop", "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "Impute",
+    "KERNELS", "AnovaMask", "BandPower", "Clip", "CompetingConvolutions", "Composite", "Connectome",
+    "Convolutions", "Covariances", "Crop", "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "Impute",
     "IntervalQuantiles", "KeepsTensors", "Kernel", "Mask", "MaskImage", "ModeMap", "MoveMode", "Patches", "Project",
     "Recipe", "Resize", "Smooth", "Spectra", "TensorKernel", "TensorScaler", "TensorUnion", "Tensorize",
     "UnseenCategoryWarning", "ViewTransformer", "Whiten", "Xdawn", "checked_mode", "describe_step", "resize",

@@ -16,6 +16,7 @@ import numpy as np
 from ...runtime import Array, FloatArray
 
 _PAIRS_FOR_DIAGONAL = 16  # samples per call of a function, of whose n^2 values n are used
+_NEAR = 1e-6  # of the largest squared distance: smaller ones are differences of much larger numbers
 _SWEEPS = 100
 _TOL = 1e-9  # of the sample's squared norm, the change of the residual at which its sweeps end
 _RCOND = 1e-10
@@ -81,8 +82,12 @@ class Kernel(ABC):
         return 1
 
     def squared_distance(self, rows: Array, others: Array) -> float:
-        """Return the mean squared distance of pairs of samples, the unit of ``1 / gamma``."""
+        """Return the mean squared distance of pairs of samples, twice the unit of ``1 / gamma``."""
         raise NotImplementedError
+
+    def usual_gamma(self, unit: float) -> float:
+        """Return the width for samples whose mean squared distance is twice this unit, which is above zero."""
+        return 1.0 / unit
 
 
 class RBF(Kernel):
@@ -102,6 +107,23 @@ class RBF(Kernel):
     def squared_distance(self, rows: Array, others: Array) -> float:
         """Return the mean squared distance of pairs of vectors."""
         return float(np.mean(np.sum((rows - others) ** 2, axis=1)))
+
+
+class Exponential(RBF):
+    """``exp(-gamma |x - y|)``: rougher than the RBF kernel, and less sensitive to its width and to noise entries."""
+
+    words = "exponential kernel"
+
+    def block(self, rows: Array, landmarks: Array) -> FloatArray:
+        squares = squared_distances(rows, landmarks)
+        near, others = np.nonzero(squares <= _NEAR * squares.max(initial=0.0))  # the root would enlarge their errors
+        for begin in range(0, len(near), len(rows)):
+            some, beside = near[begin : begin + len(rows)], others[begin : begin + len(rows)]
+            squares[some, beside] = np.sum((rows[some] - landmarks[beside]) ** 2, axis=1)
+        return decaying(np.sqrt(squares, out=squares), self.gamma)
+
+    def usual_gamma(self, unit: float) -> float:
+        return float((2.0 * unit) ** -0.5)
 
 
 class Linear(RBF):

@@ -19,7 +19,7 @@ from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating
 from ..preparation.scaling import TensorScaler
 from . import low_rank
-from .kernels import RBF, TTMMK, DuSK, Function, Grassmann, Kernel, Linear, Precomputed
+from .kernels import RBF, TTMMK, DuSK, Exponential, Function, Grassmann, Kernel, Linear, Precomputed
 
 _LARGEST = 1e150  # entry whose square is finite
 
@@ -27,6 +27,7 @@ _LARGEST_NORM = 30.0  # of a column of `projection_`: rounding of values in floa
 
 KERNELS: Mapping[str, type[Kernel]] = {
     "rbf": RBF,
+    "exponential": Exponential,
     "linear": Linear,
     "grassmann": Grassmann,
     "dusk": DuSK,
@@ -50,15 +51,16 @@ class TensorKernel(KeepsTensors):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "grassmann", "dusk", "tt-mmk", "precomputed"} or callable, default="rbf"
-        "rbf" and "linear" take samples as vectors. "grassmann" (Signoretto et al. 2011) compares the leading right
-        singular subspaces of the unfoldings, "dusk" (He et al. 2014) the components of CP decompositions, and "tt-mmk"
-        (Kour et al. 2023) the fibres of Tensor-Trains. For "precomputed", X is the kernel matrix of all pairs of
-        training samples in `fit`, and of new and training samples in `transform`. A callable takes two arrays of
-        samples and returns the values of all pairs; a model with one cannot be saved.
+    kernel : {"rbf", "exponential", "linear", "grassmann", "dusk", "tt-mmk", "precomputed"} or callable, default="rbf"
+        "rbf", "exponential" and "linear" take samples as vectors. "grassmann" (Signoretto et al. 2011) compares the
+        leading right singular subspaces of the unfoldings, "dusk" (He et al. 2014) the components of CP decompositions,
+        and "tt-mmk" (Kour et al. 2023) the fibres of Tensor-Trains. For "precomputed", X is the kernel matrix of all
+        pairs of training samples in `fit`, and of new and training samples in `transform`. A callable takes two arrays
+        of samples and returns the values of all pairs; a model with one cannot be saved.
     gamma : float or "scale", default="scale"
-        Width of the kernel, such as ``exp(-gamma |x - y|^2)``. "scale" is ``1 / (n_entries * X.var())`` for "rbf", as
-        in scikit-learn's SVC. For the others it is 2 over the mean squared distance of random pairs of training
+        Width of the kernel: ``exp(-gamma |x - y|^2)``, for "exponential" ``exp(-gamma |x - y|)``. "scale" is
+        ``1 / (n_entries * X.var())`` for "rbf", as in scikit-learn's SVC, and the root of half of that for
+        "exponential". For the others it is 2 over the mean squared distance of random pairs of training
         samples (of their subspaces, or components). Ignored by "linear", "precomputed" and callables.
     n_components : int or None, default=None
         Maximum number of features. None: as many as the kernel matrix has (exact), or one per landmark. If there are
@@ -224,7 +226,7 @@ class TensorKernel(KeepsTensors):
             others = np.random.RandomState(0).permutation(len(rows))  # not random_state: exact features use none
             pairs = others != np.arange(len(rows))
             unit = kernel.squared_distance(rows[pairs], rows[others][pairs]) / 2 if pairs.any() else 0.0
-        return float(self.gamma_factor) / unit if unit > 0 else float(self.gamma_factor)
+        return float(self.gamma_factor) * (kernel.usual_gamma(unit) if unit > 0 else 1.0)
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         kernel = self._kernel(tuple(X.shape[1:]))

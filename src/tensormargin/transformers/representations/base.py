@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from hashlib import blake2b
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -23,11 +23,12 @@ class Sharing:
     """Results of transformers, kept as long as somebody shares them, up to a total size.
 
     A result is found by the content of the samples and of the fitted transformer, so that it does not matter how often
-    either was copied.
+    either was copied. Results of single samples (`rows`) are also found among those of other sets of samples: what
+    learns nothing from the training set is done once for all splits.
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Array] = OrderedDict()
+        self._kept: OrderedDict[str, _Rows] = OrderedDict()
         self._busy: dict[str, Lock] = {}
         self._users, self._lock = 0, Lock()
 
@@ -46,31 +47,78 @@ class Sharing:
                     self._busy.clear()
 
     def get(self, transformer: Any, X: Any, compute: Callable[[], Array]) -> Array:
-        """Return the result of a fitted transformer for X: a kept one, which is read-only, or that of ``compute``."""
+        """Return what a transformer learns from all samples X together: a kept result, or that of ``compute``."""
         if not self._users or not isinstance(X, np.ndarray):
             return compute()
-        # Pipelines of scikit-learn call back by some attributes of transformers.
-        content = {name: value for name, value in vars(transformer).items() if "callback" not in name}
-        key = joblib.hash([type(transformer).__qualname__, content, X])
+        return self._found(joblib.hash([_content(transformer), X]), ["all"], lambda missing: compute()[None])[0]
+
+    def rows(self, transformer: Any, X: Any, compute: Callable[[Any], Array], ignore: Collection[str] = ()) -> Array:
+        """Return the results of a fitted transformer for samples X, one per row: kept ones, or those of ``compute``.
+
+        They are read-only. ``ignore`` names attributes of the transformer that do not matter.
+        """
+        if not self._users or not isinstance(X, np.ndarray) or not len(X):
+            return compute(X)
+        key = joblib.hash([_content(transformer, ignore), X.dtype.str, X.shape[1:]])
+        digests = [blake2b(np.ascontiguousarray(one), digest_size=16).digest() for one in X]
+        return self._found(key, digests, lambda missing: compute(X if len(missing) == len(X) else X[missing]))
+
+    def _found(self, key: str, digests: Sequence[Hashable], compute: Callable[[list[int]], Array]) -> Array:
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
         with busy:  # others that need the same result wait for it
             with self._lock:
-                if key in self._kept:
-                    self._kept.move_to_end(key)
-                    return self._kept[key]
-            result = compute()
-            result.flags.writeable = False
-            self._keep(key, result)
-        return result
+                kept = self._kept.get(key, _Rows())
+            missing = [place for place, one in enumerate(digests) if one not in kept.places]
+            if missing:
+                result = compute(missing)
+                result.flags.writeable = False
+                kept.add([digests[place] for place in missing], result)
+            self._keep(key, kept)
+            return kept.take(digests)
 
-    def _keep(self, key: str, result: Array) -> None:
+    def _keep(self, key: str, kept: _Rows) -> None:
         with self._lock:
             if not self._users:  # the last one has left meanwhile, and nobody would clear it
                 return
-            self._kept[key] = result
-            while sum(one.nbytes for one in self._kept.values()) > tuning.SHARED_RESULTS_BYTES:
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
+            while sum(one.n_bytes for one in self._kept.values()) > tuning.SHARED_RESULTS_BYTES:
                 self._kept.popitem(last=False)
+
+
+def _content(transformer: Any, ignore: Collection[str] = ()) -> Any:
+    """Return what the result of a transformer depends on; scikit-learn's pipelines call back by some attributes."""
+    own = {name: value for name, value in vars(transformer).items() if "callback" not in name and name not in ignore}
+    return [type(transformer).__qualname__, own]
+
+
+class _Rows:
+    """Results of single samples, in the arrays in which they were computed."""
+
+    def __init__(self) -> None:
+        self.places: dict[Hashable, tuple[int, int]] = {}
+        self._blocks: list[Array] = []
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(one.nbytes for one in self._blocks)
+
+    def add(self, digests: Sequence[Hashable], block: Array) -> None:
+        self.places.update({one: (len(self._blocks), row) for row, one in enumerate(digests)})
+        self._blocks.append(block)
+
+    def take(self, digests: Sequence[Hashable]) -> Array:
+        """Return the results of these samples: an array as it was computed, or a new one."""
+        which, rows = np.array([self.places[one] for one in digests]).T
+        first = self._blocks[which[0]]
+        if len(digests) == len(first) and np.array_equal(which, np.full(len(first), which[0])):
+            return first if np.array_equal(rows, np.arange(len(first))) else first[rows]
+        found = np.empty((len(digests), *first.shape[1:]), first.dtype)
+        for number in np.unique(which):
+            found[which == number] = self._blocks[number][rows[which == number]]
+        found.flags.writeable = False
+        return found
 
 
 shared = Sharing()
@@ -91,7 +139,7 @@ class Representation(KeepsTensors):
         return True
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
-        return like(shared.get(self, X, partial(self._represent_all, X)), X)
+        return like(shared.rows(self, X, self._represent_all), X)
 
     def _represent_all(self, X: Any) -> Array:
         changed = np.empty((X.shape[0], *self._shape_of_parts()), floating(X))

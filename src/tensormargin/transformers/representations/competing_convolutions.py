@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import Axes, Axis, Metadata
-from ...runtime import Array, FloatArray, as_like, to_host
+from ...data import NO_METADATA, Axes, Axis, Metadata
+from ...runtime import Array, FloatArray, as_like, like, to_host
 from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
-from .base import Representation, as_double
+from .base import Representation, as_double, shared
 from .convolutions import LENGTH, mode_to_convolve, random_channels
 
 
@@ -77,16 +77,24 @@ class CompetingConvolutions(Representation):
         n_channels = prod(int(one) for one in X.shape[1:]) // size
         starts, channels = random_channels(n_channels, 2 * groups * len(dilations), 1, rng)
         self.scale_ = float(to_host(TensorScaler("global").fit(X).scale_).item())
+        self._unit = 2.0 ** (64 * round(float(np.log2(self.scale_)) / 64))
         self.kernels_, self.dilations_ = as_like(kernels, X), as_like(dilations, X)
         self._starts, self._channels = as_like(starts, X), as_like(channels, X)
         modes = (2, groups, len(dilations), kernels.shape[2], 2)
         return (prod(modes),) if self.vectorize else modes
 
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        # The scale changes no winners, so that all splits of a search share the counts without it.
+        counts = shared.rows(self, X, self._represent_all, ignore=("scale_",))
+        scaled = counts.reshape(len(counts), -1, 2) * np.array([(self._unit / self.scale_) ** 0.5, 1.0], counts.dtype)
+        return like(scaled.reshape(counts.shape), X)
+
     def _represent(self, part: FloatArray) -> Array:
+        """Return the counts of samples in a unit that is the same for almost all of them, and fits single precision."""
         from ._compiled import winners
 
         count_all: Any = winners
-        series = np.moveaxis(part / self.scale_, self._axis, -1)
+        series = np.moveaxis(part / self._unit, self._axis, -1)
         series = np.ascontiguousarray(series.reshape(len(part), -1, series.shape[-1]), np.float32)
         kernels, dilations = as_double(self.kernels_).astype(np.float32), to_host(self.dilations_)
         found = np.zeros((len(part), *kernels.shape[:2], len(dilations), kernels.shape[2], 2), np.float32)

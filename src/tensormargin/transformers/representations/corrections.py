@@ -1,4 +1,4 @@
-"""Corrections: of drifts over the samples of a run or along a mode, and of spectra, with their derivatives."""
+"""Corrections: of drifts over the samples of a run or along a mode, of outliers, and of spectra, with derivatives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...data import NO_METADATA, Metadata
 from ...runtime import Array, FloatArray, as_array, as_like, cast, like, namespace
-from ..preparation._base import checked_choice, checked_count, needed_groups
+from ..preparation._base import checked_choice, checked_count, checked_number, needed_groups
 from ..preparation._passes import added, by_chunk, chunked, floating, mapped, statistics, widest, without_explained
 from ..preparation.resizing import apply_matrices
 from ..preparation.scaling import TensorScaler
@@ -137,6 +137,40 @@ def _products(part: Any, positions: Array, rows: FloatArray) -> tuple[Any]:
 
 def _without_drift(X: Any, positions: Array, drifts: dict[int, Any], rows: FloatArray) -> Any:
     return without_explained(X, positions, rows, drifts[0][0]) if len(positions) else cast(X, floating(X), copy=True)
+
+
+@dataclass(eq=False, repr=False)
+class Clip(Representation):
+    """Limit entries to an interval around zero, so that outliers do not dominate distances.
+
+    Parameters
+    ----------
+    limit : float, default=2.0
+        Largest absolute value; behind a `TensorScaler`, in standard deviations.
+
+    Examples
+    --------
+    >>> from tensormargin.transformers import Clip
+    >>> Clip().fit_transform([[[0.5, -7.0, 3.0]]]).tolist()
+    [[[0.5, -2.0, 2.0]]]
+    """
+
+    limit: float = 2.0
+
+    _keeps_modes: ClassVar[bool] = True
+
+    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+        checked_number(self.limit, "limit")
+        return self.sample_shape_in_
+
+    def _represent(self, part: FloatArray) -> Array:
+        return np.clip(part, -self.limit, self.limit)
+
+    def words(self) -> str:
+        return f"entries were limited to at most {self.limit:g} in absolute value"
+
+    def brief(self) -> str:
+        return "outliers limited"
 
 
 @dataclass(eq=False, repr=False)
