@@ -1,165 +1,167 @@
-"""Do the strengths and schemes that are best elsewhere help a search with few samples? Measured on left-out data sets.
+"""Which views, strengths and schemes should a search begin with? Measured on data sets that they were not chosen on.
 
-``TENSORMARGIN_DATA=... python -m benchmarks.prior`` writes benchmarks/results/prior.csv and prior.md. Tasks are those
-of the field benchmark with 3, 6 and 12 samples per class. Every candidate (lambda, mu, scheme, of flat weights on the
-samples and on all representations side by side) has its score in the search and its accuracy on the test set, so that
-rules of choice are compared without another fit. A prior is the mean difference of a candidate from the others, given
-the number of classes and samples per class, on all data sets but the one that it is used for.
+``TENSORMARGIN_DATA=... python -m benchmarks.prior [TASK...]`` writes benchmarks/results/prior.csv and prior.md. Tasks
+are those of the field benchmark with all and with 12, 6 and 3 training samples per class, one split of each. Flat
+weights on several views are fitted with one model; for each kind of samples, the views that a search begins with are
+compared with those without one of them, with those of 0.2.0.dev0, and with those that are best on the other data sets.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
 
 import tensormargin
-from benchmarks.field.tasks import AT_HAND, Task, loaded
-from tensormargin import TensorMarginClassifierCV
-from tensormargin.selection import splits_of
-from tensormargin.selection.kinds import settled
+from benchmarks.field.tasks import TASKS, Split, Task, loaded
+from tensormargin import TensorMarginClassifier, TensorUnion
+from tensormargin.selection import KINDS
+from tensormargin.selection.grid import PRIOR, PRIOR_OF_VIEWS
+from tensormargin.selection.kinds import views_of, ways_of
+from tensormargin.transformers import shared
 
 RESULTS = Path(__file__).parent / "results"
-PER_CLASS, DRAWS, MOST_TESTED = (3, 6, 12), 3, 300
-LEFT_OUT = ("haxby_brain", "haxby_bottle_shoe", "haxby_face_house")
-"""Tasks of which others have the samples, too."""
-SPREAD = 0.03
-"""Standard deviation of a candidate's accuracy around its prior, about."""
+PER_CLASS, MOST_TESTED = (0, 12, 6, 3), 300
+LEFT_OUT = ("haxby_brain", "haxby_8_categories", "modis_matogrosso", "plaid")
+"""Tasks that take too long, or whose samples others have."""
+
+VIEWS, BEFORE = "views of a search", "views of 0.2.0.dev0"
+_ALONG_TIME = ("channels scaled", "smoothed", "covariances", "power", "convolutions", "kernel")
+OF_BEFORE = {
+    "series": _ALONG_TIME,
+    "eeg": _ALONG_TIME,
+    "volume": ("channels scaled", "blurred", "selected", "convolutions", "kernel"),
+    "image": ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
+    "spectra": ("entries scaled", "selected", "scatter removed", "derivatives", "kernel"),
+    "connectome": ("raw", "z", "tangent space", "kernel"),
+    "plain": ("entries scaled", "kernel of entries"),
+}
+"""The same names; the kernel was an RBF kernel then, of samples whose channels were scaled."""
+
+BEGINS = "what a search of views begins with"
+MODELS: dict[str, dict[str, Any]] = {
+    BEGINS: dict(PRIOR_OF_VIEWS),
+    "lambda 1, mu 1, one-vs-one": {name: PRIOR[name] for name in ("lam", "mu1", "mu2", "multi_class")},
+    "support vector machine, one-vs-one": {"lam": 1.0, "mu1": 0.0, "mu2": 0.0, "multi_class": "ovo"},
+    "support vector machine, one-vs-rest": {"lam": 10.0, "mu1": 0.0, "mu2": 0.0, "multi_class": "ovr"},
+    "lambda 10, mu 1, one-vs-rest, balanced": {**PRIOR_OF_VIEWS, "mu1": 1.0, "mu2": 1.0},
+    "lambda 10, mu1 10, one-vs-rest": {**PRIOR_OF_VIEWS, "class_weight": None},
+}
 
 Row = dict[str, Any]
 
 
-def rows_of(task: Task, per_class: int, draw: int) -> Iterator[Row]:
-    """Yield one row per candidate: its mean score in the search, and its accuracy on the test set."""
-    bunch, rng = loaded(task), np.random.RandomState(100 * per_class + draw)
-    y, splits = np.asarray(bunch.target), list(task.splits(1, 0))
-    split = splits[draw % len(splits)]
-    train = np.concatenate([rng.permutation(split.train[y[split.train] == k])[:per_class] for k in np.unique(y)])
-    classes, counts = np.unique(y[train], return_counts=True)
-    train = train[np.isin(y[train], classes[counts > 1])]
-    test = rng.permutation(np.setdiff1d(split.test[np.isin(y[split.test], y[train])], train))[:MOST_TESTED]
-    n_train, rows = len(train), np.concatenate([train, test])
-    folds = splits_of(min(5, int(counts[counts > 1].min())), y[train], None, draw)
-    every = [*folds, (np.arange(n_train), np.arange(n_train, len(rows)))]
-    alternatives = settled(task.kind, bunch.data.shape[1:], task.sfreq)["preparation"]
-    search = TensorMarginClassifierCV(
-        ("full",), (1,), cv=every, preparation=[alternatives[0], alternatives[-1]], exhaustive=True, random_state=0
-    ).fit(bunch.data[rows], y[rows])
-    table = search.cv_results_
-    for number, chosen in enumerate(table["params"]):
-        names = ("lam", "mu1", "mu2", "multi_class", "class_weight")
-        yield {
-            "task": task.name,
-            "per_class": per_class,
-            "draw": draw,
-            "classes": len(np.unique(y[train])),
-            "n_scored": sum(len(held_out) for _, held_out in folds),
-            "side_by_side": int(repr(chosen["preparation"]) != repr(alternatives[0])),
-            "candidate": json.dumps([chosen[name] for name in names]),
-            "search": round(float(np.mean([table[f"split{k}_test_score"][number] for k in range(len(folds))])), 4),
-            "test": round(float(table[f"split{len(folds)}_test_score"][number]), 4),
-            "version": tensormargin.__version__,
-        }
+def sets_of_views(kind: str, shape: tuple[int, ...]) -> dict[str, list[str]]:
+    """Return the sets of views to compare for samples of a kind and shape, by name."""
+    now, ways = views_of(kind, shape), ways_of(kind, shape)
+    before = [name for name in OF_BEFORE[kind] if name in ways]
+    fewer = {f"without {name}": [one for one in now if one != name] for name in now}
+    return {VIEWS: now, **(fewer if len(now) > 2 else {}), **({BEFORE: before} if before != now else {})}
 
 
-def kind_of(one: list[Row]) -> tuple[int, int]:
-    """Return what a prior depends on: few or many classes, and samples per class."""
-    return int(np.digitize(one[0]["classes"], (3, 8))), one[0]["per_class"]
+def rows_of(task: Task) -> Iterator[Row]:
+    """Yield the accuracy of each set of views with the first model, and of each model with the views of a search."""
+    bunch = loaded(task)
+    split: Split | None = next(iter(task.splits(1, 0)), None)
+    if split is None:  # too few samples
+        return
+    test = np.random.RandomState(0).permutation(split.test)[:MOST_TESTED]
+    shape = tuple(bunch.data.shape[1:])
+    ways, sets = ways_of(task.kind, shape), sets_of_views(task.kind, shape)
+    tried = [(name, BEGINS) for name in sets] + [(VIEWS, name) for name in MODELS if name != BEGINS]
+    with shared():
+        for views, model in tried:
+            made = [(name.replace(" ", "_"), ways[name].make(shape, task.sfreq)) for name in sets[views]]
+            union = TensorUnion([(name, "passthrough" if one is None else one) for name, one in made])
+            classifier = TensorMarginClassifier("full", **MODELS[model], random_state=0)
+            fitted = make_pipeline(union, classifier).fit(bunch.data[split.train], bunch.target[split.train])
+            yield {
+                "task": task.name,
+                "kind": "series" if task.kind == "eeg" else task.kind,
+                "per_class": task.per_class,
+                "classes": len(np.unique(bunch.target)),
+                "views": views,
+                "model": model,
+                "accuracy": round(float(np.mean(fitted.predict(bunch.data[test]) == bunch.target[test])), 4),
+                "version": tensormargin.__version__,
+            }
 
 
-def prior_from(cases: list[list[Row]]) -> dict[Any, float]:
-    """Return the mean difference of each candidate from the others, by kind; shrunk where few data sets speak."""
-    found: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in cases:
-        for side in (0, 1):
-            own = [row for row in one if row["side_by_side"] == side]
-            mean = np.mean([row["test"] for row in own])
-            for row in own:
-                found[kind_of(one), row["candidate"]][data_set(one)].append(row["test"] - mean)
-    means = {key: [np.mean(values) for values in by_set.values()] for key, by_set in found.items()}
-    return {key: float(np.sum(values) / (len(values) + 2)) for key, values in means.items()}
-
-
-def data_set(one: list[Row]) -> str:
-    return str(one[0]["task"]).removesuffix("_lp1").removesuffix("_lp5")
-
-
-def rules(one: list[Row], prior: dict[Any, float]) -> Iterator[tuple[str, float]]:
-    """Yield the accuracy that each rule of choice arrives at; ties are averaged."""
-    search, test = (np.array([row[name] for row in one], float) for name in ("search", "test"))
-    own = np.array([prior.get((kind_of(one), row["candidate"]), 0.0) for row in one])
-    default = [row["side_by_side"] == 1 and row["candidate"] == '[1.0, 1.0, 1.0, "ovo", null]' for row in one].index(
-        True
-    )
-    n_scored = one[0]["n_scored"]
-    share = (search[default] * n_scored + 2) / (n_scored + 4)
-    error = np.sqrt(2 * share * (1 - share) / (n_scored + 4))
-
-    def best(scores: np.ndarray) -> float:
-        return float(test[scores >= scores.max() - 1e-9].mean())
-
-    yield "best score", best(search)
-    yield "best score and prior, weighted by samples", best(search + own * 0.5 * error**2 / SPREAD**2)
-    yield "best prior", best(own)
-    for times in (1, 2):
-        is_default = search.max() - search[default] <= times * error
-        yield f"default unless {times} standard errors better", float(test[default]) if is_default else best(search)
-    yield "default", float(test[default])
-    yield "best test accuracy, which nobody knows", best(test)
-
-
-def compared(cases: list[list[Row]]) -> dict[str, dict[str, float]]:
-    """Return the mean accuracy of each rule on each data set, whose prior is that of the others."""
+def by_set(rows: list[Row], name: str) -> dict[str, dict[str, float]]:
+    """Return the mean accuracy in percent on each data set, by ``views`` or ``model``, over its training sets."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for name in sorted({data_set(one) for one in cases}):
-        prior = prior_from([one for one in cases if data_set(one) != name])
-        for one in cases:
-            if data_set(one) == name:
-                for rule, accuracy in rules(one, prior):
-                    found[rule][name].append(100 * accuracy)
-    return {rule: {name: float(np.mean(own)) for name, own in by_set.items()} for rule, by_set in found.items()}
+    for row in rows:
+        found[row[name]][row["task"].removesuffix("_lp1").removesuffix("_lp5")].append(100 * float(row["accuracy"]))
+    return {one: {task: float(np.mean(own)) for task, own in means.items()} for one, means in found.items()}
 
 
-def page(means: dict[str, dict[str, float]], n_cases: int) -> str:
-    first = means["best score"]
+def table(means: dict[str, dict[str, float]], first: str, title: str) -> Iterator[str]:
+    """Yield a table of mean accuracies, compared with the first, on the data sets that have each of them."""
+    yield f"| {title} | data sets | accuracy in % | compared with the first |"
+    yield "|---|---|---|---|"
+    for name, own in {**means, "what is best on the other data sets": chosen_elsewhere(means, first)}.items():
+        apart = np.array([accuracy - means[first][task] for task, accuracy in own.items()])
+        error = f" ± {apart.std(ddof=1) / np.sqrt(len(apart)):.2f}" if len(apart) > 1 else ""
+        yield f"| {name} | {len(own)} | {np.mean(list(own.values())):.1f} | {apart.mean():+.2f}{error} |"
+
+
+def chosen_elsewhere(means: dict[str, dict[str, float]], first: str) -> dict[str, float]:
+    """Return the accuracy on each data set of what has the largest mean difference from the first on the others."""
+    found = {}
+    for task in means[first]:
+
+        def gain(name: str, left_out: str = task) -> float:
+            others = [one for one in means[name] if one != left_out]
+            return float(np.sum([means[name][one] - means[first][one] for one in others]))
+
+        best: Callable[[str], float] = gain
+        found[task] = means[max((name for name in means if task in means[name]), key=best)][task]
+    return found
+
+
+def page(rows: list[Row]) -> str:
+    n_tasks = len({row["task"] for row in rows})
     lines = [
-        "# Priors for strengths and schemes",
+        "# What a search begins with",
         "",
-        f"Made by `python -m benchmarks.prior`, tensormargin {tensormargin.__version__}: {n_cases} training sets of "
-        f"{len(first)} data sets with 3, 6 or 12 samples per class. Differences are means over data sets, with "
-        "standard errors; every prior is that of the other data sets.",
-        "",
-        "| the choice | accuracy in % | compared with the best score |",
-        "|---|---|---|",
+        f"Made by `python -m benchmarks.prior`, tensormargin {tensormargin.__version__}: {n_tasks} tasks of the "
+        "field benchmark with all, 12, 6 and 3 training samples per class. Means over data sets, differences with "
+        "standard errors. The views were chosen on these very data sets; the last line of each table "
+        "is what a choice on all others would have led to.",
     ]
-    for rule, by_set in means.items():
-        apart = np.array([by_set[name] - first[name] for name in first])
-        error = apart.std(ddof=1) / np.sqrt(len(apart))
-        lines.append(f"| {rule} | {np.mean(list(by_set.values())):.2f} | {apart.mean():+.2f} ± {error:.2f} |")
+    for kind in KINDS:
+        own = [row for row in rows if row["kind"] == kind and row["model"] == BEGINS]
+        if own:
+            lines += ["", f"## Views of {kind}: {', '.join(KINDS[kind].together)}", ""]
+            lines += table(by_set(own, "views"), VIEWS, "views")
+    for title, several in (("two classes", False), ("several classes", True)):
+        own = [row for row in rows if row["views"] == VIEWS and (int(row["classes"]) > 2) == several]
+        if own:
+            lines += ["", f"## Strengths and schemes: {title}", "", *table(by_set(own, "model"), BEGINS, "model")]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    names = sys.argv[1:] or [name for name in AT_HAND if name not in LEFT_OUT]
-    cases = []
+    names = sys.argv[1:] or [name for name in TASKS if name not in LEFT_OUT]
+    rows: list[Row] = []
     with warnings.catch_warnings(action="ignore"):
         for name in names:
             for per_class in PER_CLASS:
-                for draw in range(DRAWS):
-                    cases.append(list(rows_of(AT_HAND[name], per_class, draw)))
-                    print(name, per_class, draw, flush=True)
+                rows += rows_of(replace(TASKS[name], per_class=per_class))
+                print(name, per_class, flush=True)
     with (RESULTS / "prior.csv").open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(cases[0][0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(row for one in cases for row in one)
-    (RESULTS / "prior.md").write_text(page(compared(cases), len(cases)), encoding="utf-8")
+        written = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        written.writeheader()
+        written.writerows(rows)
+    (RESULTS / "prior.md").write_text(page(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def alternatives(
 
     ``before`` is a transformer that comes first in all of them; with ``linear``, only linear ones are tried.
     """
-    ways, views = _ways(kind, shape, linear), views_of(kind, shape, linear)
+    ways, views = ways_of(kind, shape, linear), views_of(kind, shape, linear)
     found = [ways[name].make(shape, sfreq) for name in KINDS[kind].alone if name in ways]
     together = [(name.replace(" ", "_"), ways[name].make(shape, sfreq)) for name in views]
     if together:
@@ -264,7 +264,7 @@ def alternatives(
     return [before if one is None else Pipeline([(BEFORE, before), ("representation", one)]) for one in found]
 
 
-def _ways(kind: str, shape: Shape, linear: bool) -> Mapping[str, Way]:
+def ways_of(kind: str, shape: Shape, linear: bool = False) -> Mapping[str, Way]:
     """Return the ways that suit samples of a kind and shape, by name."""
     own = KINDS[kind]
     ways = {**WAYS, **_OF_COLOURS} if kind == "image" and len(shape) == 3 and 3 in shape else WAYS
@@ -278,7 +278,7 @@ def views_of(kind: str, shape: Shape, linear: bool = False) -> list[str]:
     Those of plain samples if fewer than two of the kind's own suit, so that a kernel is tried for every shape. None if
     fewer than two linear ones suit.
     """
-    ways = _ways(kind, shape, linear)
+    ways = ways_of(kind, shape, linear)
     for names in (KINDS[kind].linear,) if linear else (KINDS[kind].together, KINDS["plain"].together):
         suit = [name for name in names if name in ways]
         if len(suit) > 1:
