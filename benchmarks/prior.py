@@ -52,8 +52,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "lambda 1, mu 1, one-vs-one": {name: PRIOR[name] for name in ("lam", "mu1", "mu2", "multi_class")},
     "support vector machine, one-vs-one": {"lam": 1.0, "mu1": 0.0, "mu2": 0.0, "multi_class": "ovo"},
     "support vector machine, one-vs-rest": {"lam": 10.0, "mu1": 0.0, "mu2": 0.0, "multi_class": "ovr"},
-    "lambda 10, mu 1, one-vs-rest, balanced": {**PRIOR_OF_VIEWS, "mu1": 1.0, "mu2": 1.0},
-    "lambda 10, mu1 10, one-vs-rest": {**PRIOR_OF_VIEWS, "class_weight": None},
+    "lambda 10, mu 1, one-vs-rest, balanced": {**PRIOR_OF_VIEWS, "mu1": 1.0, "mu2": 1.0, "class_weight": "balanced"},
+    "lambda 10, mu1 10, one-vs-rest, balanced": {**PRIOR_OF_VIEWS, "class_weight": "balanced"},
 }
 
 Row = dict[str, Any]

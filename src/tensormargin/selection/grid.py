@@ -185,11 +185,10 @@ PRIOR = MappingProxyType({"decomposition": "cp", "rank": 1, "lam": 1.0, "mu1": 1
 """The model that is tried first. On each axis but the decomposition it has the best mean over the data sets of
 benchmarks/search.py; of decompositions, none is better than another on average, and this one has the fewest numbers."""
 
-PRIOR_OF_VIEWS = MappingProxyType(
-    {"lam": 10.0, "mu1": 10.0, "mu2": 0.0, "multi_class": "ovr", "class_weight": "balanced"}
-)
+PRIOR_OF_VIEWS = MappingProxyType({"lam": 10.0, "mu1": 10.0, "mu2": 0.0, "multi_class": "ovr", "class_weight": None})
 """The same for several views side by side: 0.8 points above one-vs-one with the values of `PRIOR` for several classes,
-as good as any other for two (benchmarks/results/prior.md)."""
+as good as any other for two (benchmarks/results/prior.md). With so much margin variance, balanced classes have the same
+accuracy, but one-vs-rest problems that are not balanced share one factorisation."""
 
 
 def default_of(tried: Sequence[Candidate], shapes: Sequence[Any] = (), only: int | None = None) -> int:

@@ -96,7 +96,10 @@ class Race:
         self._needed, self._later = None if everyone else needed, None
         if not everyone:
             spread = self._spread()
-            self._wanted[:] = spread if needed is None else np.arange(len(levels))[:, None] == default
+            self._wanted = spread.copy()
+            if needed is not None:
+                self._wanted[np.arange(len(levels)) != default] = False
+                self._wanted[:, n_splits:] = False
             self._later = spread & ~self._wanted
 
     @property
