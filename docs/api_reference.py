@@ -52,7 +52,7 @@ CONSTANTS = {
 
 >>> from tensormargin.transformers import KERNELS
 >>> list(KERNELS)
-['rbf', 'linear', 'grassmann', 'dusk', 'tt-mmk', 'precomputed']
+['rbf', 'exponential', 'linear', 'grassmann', 'dusk', 'tt-mmk', 'precomputed']
 """,
     "tensormargin.selection.DEFAULT_RULE": """The rule by which a search chooses a candidate unless told otherwise.
 

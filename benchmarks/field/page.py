@@ -43,8 +43,8 @@ CHOICES = """## Which data sets were used for which choice
 
 - The representations that a search tries for each kind of samples were designed while looking at the tasks of this
   package's data sets, the first 21 tasks. Accuracies on these are not those on sets that nobody had looked at.
-- Which of them are tried side by side, the exponential kernel of clipped entries, the strengths and scheme that a search
-  begins with, and the two standard errors by which another model must be better were chosen on all tasks but
+- Which of them are tried side by side, the exponential kernel of clipped entries, the strengths and scheme that a
+  search begins with, and the two standard errors by which another model must be better were chosen on all tasks but
   `haxby_brain`, `haxby_8_categories`, `modis_matogrosso` and `plaid`, with all, 12, 6 and 3 samples per class.
   [What a search begins with](../benchmarks/results/prior.md) shows for each kind what a choice without each data set
   would have led to there.

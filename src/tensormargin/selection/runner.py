@@ -303,6 +303,7 @@ class SearchRunner:
             for n_done in self._make(units, self.done):
                 tell(n_done, before + planned, self._work + weight * (n_done - before), work)
             self._work += weight * len(units)
+            left = planned - len(units)
             self._score(race, units, with_probabilities)
             spent = any(unit not in self.done for unit in units)
             if spent:
@@ -315,6 +316,8 @@ class SearchRunner:
                     self.done[unit] = result.forgotten()
             if spent:
                 return False
+            if left and not race.units:  # fits that were planned are not needed
+                tell(len(self.done), len(self.done), self._work, self._work)
         return True
 
     def _make(self, units: Sequence[Unit], done: dict[Unit, Result]) -> Iterator[int]:

@@ -86,7 +86,8 @@ class CompetingConvolutions(Representation):
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         # The scale changes no winners, so that all splits of a search share the counts without it.
         counts = shared.rows(self, X, self._represent_all, ignore=("scale_",))
-        scaled = counts.reshape(len(counts), -1, 2) * np.array([(self._unit / self.scale_) ** 0.5, 1.0], counts.dtype)
+        both = np.array([(self._unit / self.scale_) ** 0.5, 1.0], counts.dtype)
+        scaled = counts.reshape(len(counts), prod(self.sample_shape_out_) // 2, 2) * both
         return like(scaled.reshape(counts.shape), X)
 
     def _represent(self, part: FloatArray) -> Array:
