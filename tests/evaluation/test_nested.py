@@ -532,7 +532,7 @@ def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
     maps = weight_maps(loaded.model)
     if plan.auto:  # representations as views; those of a kernel have no map
         assert set(maps) == set(last_estimator(loaded.model).classifier_.coef_) - {"kernel"}
-        assert maps["channels_scaled"].shape == (1, *SHAPE)
+        assert maps["selected"].shape == (1, *SHAPE)
     else:
         assert maps.shape == (1, *SHAPE)
 
