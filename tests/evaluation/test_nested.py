@@ -531,8 +531,8 @@ def test_what_is_noted_is_json_and_true(plan, samples, tmp_path):
     assert last_estimator(loaded.model).score(ready, samples.target) > 0.7
     maps = weight_maps(loaded.model)
     if plan.auto:  # representations as views; those of a kernel have no map
-        assert set(maps) == set(last_estimator(loaded.model).classifier_.coef_) - {"kernel"}
-        assert maps["selected"].shape == (1, *SHAPE)
+        assert set(maps) == set(last_estimator(loaded.model).classifier_.coef_) - {"kernel_of_entries"}
+        assert maps["entries_scaled"].shape == (1, *SHAPE)
     else:
         assert maps.shape == (1, *SHAPE)
 

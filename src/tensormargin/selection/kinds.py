@@ -209,7 +209,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "volume": Kind(
             "voxels in space",
             ("raw", "entries scaled", "blurred", "more blurred", "selected"),
-            ("blurred", "selected", "kernel"),
+            ("blurred", "kernel"),
             ("channels scaled", "blurred", "selected"),
         ),
         "image": Kind(
