@@ -77,21 +77,25 @@ class CompetingConvolutions(Representation):
         n_channels = prod(int(one) for one in X.shape[1:]) // size
         starts, channels = random_channels(n_channels, 2 * groups * len(dilations), 1, rng)
         self.scale_ = float(to_host(TensorScaler("global").fit(X).scale_).item())
-        self._unit = 2.0 ** (64 * round(float(np.log2(self.scale_)) / 64))
         self.kernels_, self.dilations_ = as_like(kernels, X), as_like(dilations, X)
         self._starts, self._channels = as_like(starts, X), as_like(channels, X)
         modes = (2, groups, len(dilations), kernels.shape[2], 2)
         return (prod(modes),) if self.vectorize else modes
 
+    @property
+    def _unit(self) -> float:
+        """What samples are divided by to fit single precision: 1 for almost all of them."""
+        return float(2.0 ** (64 * round(float(np.log2(self.scale_)) / 64)))
+
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         # The scale changes no winners, so that all splits of a search share the counts without it.
-        counts = shared.rows(self, X, self._represent_all, ignore=("scale_",))
+        ignored = ("scale_",) if self._unit == 1.0 else ()
+        counts = shared.rows(self, X, self._represent_all, ignored)
         both = np.array([(self._unit / self.scale_) ** 0.5, 1.0], counts.dtype)
         scaled = counts.reshape(len(counts), prod(self.sample_shape_out_) // 2, 2) * both
         return like(scaled.reshape(counts.shape), X)
 
     def _represent(self, part: FloatArray) -> Array:
-        """Return the counts of samples in a unit that is the same for almost all of them, and fits single precision."""
         from ._compiled import winners
 
         count_all: Any = winners
