@@ -151,6 +151,9 @@ def test_bins_of_a_reliability_curve_share_out_the_predictions(count, bins):
 
 
 def test_equal_probabilities_are_one_bin_and_few_groups_have_no_interval():
+    alike = reliability([True, False] * 30, np.repeat([0.2, 0.8], 30), units=np.arange(60) // 30)  # one group per bin
+    assert np.isnan(alike.low).all()
+    assert alike.observed.tolist() == [0.5, 0.5]
     curve = reliability([True, False] * 30, np.full(60, 0.7), units=np.arange(60) // 20)
     assert curve.count.tolist() == [60]
     assert np.isnan([curve.low, curve.high]).all()

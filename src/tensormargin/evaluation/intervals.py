@@ -95,14 +95,14 @@ def score_interval(
     balanced accuracy.
     """
     mean = _HeldOutMean.of(right, groups, strata)
+    if groups is not None and mean.n_groups < FEWEST_GROUPS:
+        return ScoreInterval(mean.value, None, None, "group", mean.n_groups, "too few groups")
     number = mean.effective_number()
     if n_train is not None:
         number = mean.effective_number(inflation(_shrunk(mean.value, number), len(mean.values) / n_train))
     if groups is None:
         ends = wilson(mean.value, number)
         return ScoreInterval(mean.value, *ends, "sample", len(mean.values), _format_method("Wilson's", n_train))
-    if mean.n_groups < FEWEST_GROUPS:
-        return ScoreInterval(mean.value, None, None, "group", mean.n_groups, "too few groups")
     ends = wilson(mean.value, number, student_quantile(mean.n_groups - 1))
     method = "Wilson's with the effective number of samples and Student's t (Korn and Graubard 1998)"
     return ScoreInterval(mean.value, *ends, "group", mean.n_groups, _format_method(method, n_train))
