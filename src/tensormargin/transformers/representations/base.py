@@ -60,7 +60,7 @@ class Sharing:
         if not self._users or not isinstance(X, np.ndarray) or not len(X):
             return compute(X)
         key = joblib.hash([_content(transformer, ignore), X.dtype.str, X.shape[1:]])
-        digests = [blake2b(np.ascontiguousarray(one), digest_size=16).digest() for one in X]
+        digests = [blake2b(np.ascontiguousarray(one).data, digest_size=16).digest() for one in X]
         return self._found(key, digests, lambda missing: compute(X if len(missing) == len(X) else X[missing]))
 
     def _found(self, key: str, digests: Sequence[Hashable], compute: Callable[[list[int]], Array]) -> Array:
