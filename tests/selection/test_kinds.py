@@ -386,30 +386,31 @@ class TestSharing:
     def test_computed_once_even_by_threads(self):
         sharing, calls, begun = Sharing(), [], Event()
 
-        def compute():
+        def compute(X):
             calls.append(begun.wait(1.0))
-            return np.ones(3)
+            return np.ones((len(X), 3))
 
         with sharing(), ThreadPoolExecutor(4) as pool:
-            X = np.arange(5.0)
-            found = [pool.submit(sharing.get, TensorScaler(), X.copy(), compute) for _ in range(4)]
+            X = np.arange(10.0).reshape(5, 2)
+            found = [pool.submit(sharing.rows, TensorScaler(), X.copy(), compute) for _ in range(4)]
             begun.set()
             assert all(np.shares_memory(one.result(), found[0].result()) for one in found)
             assert len(calls) == 1
-            sharing.get(TensorScaler(with_std=False), X, compute)
-            sharing.get(TensorScaler(), X + 1, compute)
-            sharing.get(TensorScaler(), X.astype(np.float32), compute)
+            sharing.rows(TensorScaler(with_std=False), X, compute)
+            sharing.rows(TensorScaler(), X + 100, compute)
+            sharing.rows(TensorScaler(), X.astype(np.float32), compute)
         assert len(calls) == 4
 
     def test_kept_results_are_read_only_and_released(self):
-        sharing = Sharing()
+        sharing, X = Sharing(), np.arange(4.0).reshape(2, 2)
         with sharing():
             with sharing():  # as a search within an evaluation
-                kept = sharing.get(TensorScaler(), np.ones(2), lambda: np.ones(3))
-            assert np.shares_memory(sharing.get(TensorScaler(), np.ones(2), lambda: np.zeros(3)), kept)
-            with pytest.raises(ValueError, match="read-only"):
-                kept[0] = 2.0
-        other = sharing.get(TensorScaler(), np.ones(2), lambda: np.zeros(3))
+                kept = sharing.rows(TensorScaler(), X, np.ones_like)
+            assert np.shares_memory(sharing.rows(TensorScaler(), X, np.zeros_like), kept)
+            for found in (kept, sharing.rows(TensorScaler(), X[::-1], np.zeros_like)):
+                with pytest.raises(ValueError, match="read-only"):
+                    found[0] = 2.0
+        other = sharing.rows(TensorScaler(), X, np.zeros_like)
         assert other.flags.writeable
         assert not other.any()
         assert not sharing._kept
@@ -445,25 +446,29 @@ class TestSharing:
         assert calls == [10]
 
     def test_a_failure_is_not_kept(self):
-        sharing = Sharing()
+        sharing, X = Sharing(), np.ones((1, 3))
+
+        def fail(X):
+            raise ZeroDivisionError
+
         with sharing():
             with pytest.raises(ZeroDivisionError):
-                sharing.get(TensorScaler(), np.ones(2), lambda: np.ones(1 // 0))
-            assert sharing.get(TensorScaler(), np.ones(2), lambda: np.ones(3)).sum() == 3
+                sharing.rows(TensorScaler(), X, fail)
+            assert sharing.rows(TensorScaler(), X, np.ones_like).sum() == 3
         with pytest.raises(ZeroDivisionError), sharing():
-            sharing.get(TensorScaler(), np.ones(2), lambda: np.ones(1 // 0))
+            sharing.rows(TensorScaler(), X, fail)
         assert not sharing._users
 
     def test_what_is_computed_after_the_last_user_left_is_not_kept(self):
         sharing, block = Sharing(), None
 
-        def leave():
+        def leave(X):
             block.__exit__(None, None, None)
-            return np.ones(3)
+            return X
 
         block = sharing()
         block.__enter__()
-        sharing.get(TensorScaler(), np.ones(2), leave)
+        sharing.rows(TensorScaler(), np.ones((1, 2)), leave)
         assert not sharing._kept
 
     def test_the_total_size_is_bounded(self, monkeypatch):
@@ -471,7 +476,8 @@ class TestSharing:
         sharing, calls = Sharing(), []
 
         def get(number, size=6):  # 48 bytes
-            return sharing.get(Covariances(number), np.ones(2), lambda: calls.append(number) or np.ones(size))
+            compute = lambda X: calls.append(number) or np.ones((len(X), size))  # noqa: E731
+            return sharing.rows(Covariances(number), np.ones((1, 2)), compute)
 
         with sharing():
             for number in (0, 1, 0, 2, 0, 1):  # 1 makes room for 2, as the one that was not used for longest
@@ -498,7 +504,7 @@ class TestSharing:
         search = TensorMarginClassifierCV(preparation=tried, **few)
         fits = [clone(search).fit(X, y)]
         assert not shared._kept
-        monkeypatch.setattr(Sharing, "get", lambda self, transformer, X, compute: compute())
+        monkeypatch.setattr(Sharing, "rows", lambda self, transformer, X, compute, ignore=(): compute(X))
         fits.append(clone(search).fit(X, y))
         first, second = (fit.cv_results_["mean_test_score"] for fit in fits)
         np.testing.assert_array_equal(first, second)

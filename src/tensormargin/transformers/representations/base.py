@@ -20,11 +20,10 @@ from ..preparation._passes import floating, parts
 
 
 class Sharing:
-    """Results of transformers, kept as long as somebody shares them, up to a total size.
+    """Results of transformers for single samples, kept as long as somebody shares them, up to a total size.
 
-    A result is found by the content of the samples and of the fitted transformer, so that it does not matter how often
-    either was copied. Results of single samples (`rows`) are also found among those of other sets of samples: what
-    learns nothing from the training set is done once for all splits.
+    They are found by the content of the sample and of the fitted transformer, so that it does not matter how often
+    either was copied: what learns nothing from the training set is done once for all splits.
     """
 
     def __init__(self) -> None:
@@ -45,12 +44,6 @@ class Sharing:
                 if not self._users:
                     self._kept.clear()
                     self._busy.clear()
-
-    def get(self, transformer: Any, X: Any, compute: Callable[[], Array]) -> Array:
-        """Return what a transformer learns from all samples X together: a kept result, or that of ``compute``."""
-        if not self._users or not isinstance(X, np.ndarray):
-            return compute()
-        return self._found(joblib.hash([_content(transformer), X]), ["all"], lambda missing: compute()[None])[0]
 
     def rows(self, transformer: Any, X: Any, compute: Callable[[Any], Array], ignore: Collection[str] = ()) -> Array:
         """Return the results of a fitted transformer for samples X, one per row: kept ones, or those of ``compute``.
@@ -112,8 +105,8 @@ class _Rows:
         """Return the results of these samples: an array as it was computed, or a new one."""
         which, rows = np.array([self.places[one] for one in digests]).T
         first = self._blocks[which[0]]
-        if len(digests) == len(first) and np.array_equal(which, np.full(len(first), which[0])):
-            return first if np.array_equal(rows, np.arange(len(first))) else first[rows]
+        if np.array_equal(rows, np.arange(len(first))) and np.all(which == which[0]):
+            return first
         found = np.empty((len(digests), *first.shape[1:]), first.dtype)
         for number in np.unique(which):
             found[which == number] = self._blocks[number][rows[which == number]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import isqrt
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_choice
 from ..preparation._passes import added, reduced
 from .band_power import Band, band_axis, checked_bands
-from .base import Representation, as_double, shared
+from .base import Representation, as_double
 
 _FLOOR = 1e-10  # of the mean variance of the training samples: silent channels have no logarithm
 _ORDER = 4  # of the band-pass filter
@@ -28,9 +27,7 @@ _OF_IDENTITY = 0.1
 the logarithms of eigenvalues that are almost zero would outweigh all others. Accuracy in percent without and with it
 on connectomes made of 60 regions from 40, 80 and 240 time points, and of 100 regions from 90: 63, 78, 99, 62 and 64,
 84, 99, 82; of schizophrenic patients 73 and 75."""
-_NEAR = 1e-5
-"""Gradient at the mean of correlation matrices, relative to their distances: the mean itself is known far less well."""
-_MOST_STEPS = 50
+_CLOSE, _MOST_STEPS = 1e-10, 50  # of the Riemannian mean
 RULES = ("ledoit-wolf", "oas")
 
 
@@ -232,9 +229,11 @@ class Connectome(Representation):
         Whether to return the entries above the diagonal as vectors, multiplied by the root of 2. A weight without a low
         rank is the same either way, since scores and norms are.
     tangent : bool, default=False
-        Whether to map the correlation matrices to the tangent space of their Riemannian mean over the training samples
-        instead, which takes all correlations into account for each of them. They have a tenth of the identity then, so
-        that few time points do not make them singular; ``fisher`` does not matter, and vectors include the diagonal.
+        Whether to map the correlation matrices to the tangent space of their mean over the training samples instead,
+        which takes all correlations into account for each of them. They have a tenth of the identity then, so that few
+        time points do not make them singular; ``fisher`` does not matter, and vectors include the diagonal. The
+        Riemannian mean of `Covariances` takes most of the time, and is as good (on two data sets with 3 to 130 samples
+        per class: 68.1 and 68.3 %).
 
     Attributes
     ----------
@@ -266,12 +265,14 @@ class Connectome(Representation):
         pairs = self.n_regions_ * (self.n_regions_ + (1 if self.tangent else -1)) // 2
         self.reference_ = None
         if self.tangent:
-            self.reference_ = as_like(shared.get(self, X, partial(self._mean, X)), X)
+            total, count = reduced(X, self._sum_of, added)
+            self.reference_ = as_like(total / count, X)
         return (pairs,) if self.vectorize else (self.n_regions_, self.n_regions_)
 
-    def _mean(self, X: Any) -> FloatArray:
-        (matrices,) = reduced(X, self._correlations_of, lambda one, other: (np.concatenate([one[0], other[0]]),))
-        return riemannian_mean(matrices, _NEAR)
+    def _sum_of(self, part: Any) -> tuple[FloatArray, int]:
+        """Return the sum of some correlation matrices, and their number."""
+        matrices = self._correlations_of(part)
+        return matrices.sum(axis=0), len(matrices)
 
     def _regions(self, shape: tuple[int, ...]) -> int:
         if self.source == "triangle":
@@ -290,7 +291,7 @@ class Connectome(Representation):
 
     def _represent(self, part: FloatArray) -> Array:
         if self.tangent:
-            matrices = tangent_vectors(*self._correlations_of(part), as_double(self.reference_))
+            matrices = tangent_vectors(self._correlations_of(part), as_double(self.reference_))
             return triangle(matrices) if self.vectorize else matrices
         matrices = self._matrices(part) * (1.0 - np.eye(self.n_regions_))
         matrices = _fisher(matrices) if self.fisher else matrices
@@ -298,7 +299,7 @@ class Connectome(Representation):
             return matrices
         return triangle(matrices)[:, np.not_equal(*np.triu_indices(self.n_regions_))]
 
-    def _correlations_of(self, part: Any) -> tuple[FloatArray]:
+    def _correlations_of(self, part: Any) -> FloatArray:
         """Return positive definite correlation matrices, with ones on the diagonal."""
         eye = np.eye(self.n_regions_)
         matrices = (1.0 - _OF_IDENTITY) * self._matrices(as_double(part)) * (1.0 - eye) + eye
@@ -306,7 +307,7 @@ class Connectome(Representation):
             np.linalg.cholesky(matrices - _SMALLEST * eye)
         except np.linalg.LinAlgError:
             matrices = of_eigenvalues(matrices, lambda values: np.maximum(values, _SMALLEST))
-        return (matrices,)
+        return matrices
 
     def _matrices(self, part: FloatArray) -> FloatArray:
         """Return symmetric matrices of correlations, whatever their diagonal."""
@@ -386,19 +387,19 @@ def tangent_vectors(matrices: FloatArray, mean: FloatArray) -> FloatArray:
     return logarithms(white @ matrices @ white)
 
 
-def riemannian_mean(matrices: FloatArray, close: float = 1e-10) -> FloatArray:
+def riemannian_mean(matrices: FloatArray) -> FloatArray:
     """Return the mean in the affine-invariant metric (Moakher 2005), by gradient steps.
 
     They begin midway between the arithmetic and the harmonic mean, and their lengths are those of Barzilai and Borwein
-    (1988), from the last two gradients. They end where the gradient is ``close`` to zero, relative to the distances
-    between samples and mean.
+    (1988), from the last two gradients. They end where the gradient is close to zero, relative to the distances between
+    samples and mean.
     """
     arithmetic, harmonic = matrices.mean(axis=0), np.linalg.inv(np.linalg.inv(matrices).mean(axis=0))
     mean, step, before = _moved(arithmetic, tangent_vectors(harmonic, arithmetic) / 2), 1.0, None
     for _ in range(_MOST_STEPS):
         vectors = tangent_vectors(matrices, mean)
         gradient, apart = vectors.mean(axis=0), float(np.linalg.norm(vectors)) / len(vectors) ** 0.5
-        if float(np.linalg.norm(gradient)) <= close * apart:
+        if float(np.linalg.norm(gradient)) <= _CLOSE * apart:
             break
         if before is not None:
             change = before - gradient
