@@ -22,7 +22,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from benchmarks.probabilities import calibration_error
 from tensormargin.runtime import software_versions
 
-from .contenders import PACKAGES, WITH_PROBABILITIES, UnsuitableError, fitted
+from .contenders import OURS, PACKAGES, WITH_PROBABILITIES, fitted
 from .rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, stopped
 from .tasks import Split, loaded, named
 
@@ -90,7 +90,9 @@ def result(job: Job, fit: Callable[..., tuple[Any, dict[str, Any]]] = fitted) ->
             seconds, processor = time.perf_counter() - began, time.process_time() - processor
             scores = [score(y[split.test], predicted) for score in (accuracy_score, balanced_accuracy_score)]
             certain = _of_probabilities(model, X[split.test], y[split.test]) if has_probabilities else {}
-    except UnsuitableError as error:
+    except ValueError as error:  # other packages refuse some samples, such as matrices that are not definite
+        if job.method == OURS:
+            raise
         return _without_result(job, split, UNSUITABLE, 0.0, str(error))
     return Row(
         **_identity(job, split),
