@@ -24,7 +24,7 @@ _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "
 RULES = {
     "smoothed": "the best after smoothing over close models",
     "best": "the best (ties go to the model with the fewest parameters)",
-    "default": "the first one, unless the best is better by more than a standard error of the difference",
+    "default": "the first one, unless the best is better by more than two standard errors of the difference",
     "simplest": "the simplest within one standard error of the best",
     "margins": "the one with the smallest Cantelli bound on its validation margins, of those within one standard error "
     "of the best",

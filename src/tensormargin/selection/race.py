@@ -172,7 +172,7 @@ class Race:
 
     def _climb(self, share: float, most: int, part: float) -> None:
         """Drop candidates, and plan the fits of the others on a part of the splits."""
-        self._drop(self.smoothed(), self._size(share, most))
+        self._drop(self.smoothed(), self._size(share, most), expensive=(share, most, part) == LAST_OF_MANY)
         columns = self._columns(last=not self._rungs)
         for place in np.flatnonzero(self.alive):
             missing = columns[np.isnan(self.scores[place, columns])]
@@ -183,13 +183,14 @@ class Race:
         """Return the scores of all candidates, smoothed over close ones."""
         return smooth(self._prior, self.scores, self.n_splits)
 
-    def _drop(self, smoothed: Smoothed, size: int) -> None:
+    def _drop(self, smoothed: Smoothed, size: int, expensive: bool) -> None:
+        """Drop all but so many candidates; before ``expensive`` fits, also those that would hardly be selected."""
         alive = self.alive
         leader = int(np.argmax(np.where(alive, smoothed.mean, -np.inf)))
         below, errors = smoothed.below(leader)
         _, errors_of_gain = smoothed.below(self._default)
         missing = self._needed_score()[1] - smoothed.mean
-        safe = self._best_so_far()
+        safe = np.arange(len(below)) == self._default if expensive and self._needed else self._best_so_far()
         ranks = np.empty(len(below), int)
         ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
         for row in np.flatnonzero(alive & ~safe):
@@ -198,8 +199,8 @@ class Race:
             after = f"after {done} of {self.n_splits} splits{few}"
             if below[row] > SIGNIFICANT * errors[row]:
                 self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"
-            elif missing[row] > SIGNIFICANT * errors_of_gain[row]:
-                self.dropped[row] = f"{after}: significantly below what would be selected, by about {missing[row]:.2g}"
+            elif missing[row] > (0.0 if expensive else SIGNIFICANT * errors_of_gain[row]):
+                self.dropped[row] = f"{after}: below what would be selected, by about {missing[row]:.2g}"
             elif ranks[row] >= size:
                 self.dropped[row] = f"{after}: not among the best {size}, about {below[row]:.2g} below the first"
 

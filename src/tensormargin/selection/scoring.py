@@ -345,11 +345,11 @@ one standard error, two EEG and fMRI tasks lose 2 to 5 points to such choices (d
 def needed_score(score: float, n_scored: int) -> float:
     """Return the score above which the best candidate is selected instead of a default with this score.
 
-    It is higher by `LUCK` standard errors of the difference of two proportions of ``n_scored`` samples.
+    It is higher by `LUCK` standard errors of the difference of two proportions of ``n_scored`` samples, and one sample.
     """
     # Agresti and Coull's two successes and two failures keep the standard error above zero.
     share = (min(max(score, 0.0), 1.0) * n_scored + 2) / (n_scored + 4)
-    return score + LUCK * float(np.sqrt(2 * share * (1 - share) / (n_scored + 4)))
+    return score + (1 + LUCK * float(np.sqrt(2 * share * (1 - share) * (n_scored + 4)))) / (n_scored + 4)
 
 
 def select_candidate(results: dict[str, Any], n_splits: int, rule: str, default: int = 0, n_scored: int = 1) -> int:
