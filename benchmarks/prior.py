@@ -12,7 +12,7 @@ import csv
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,16 +114,15 @@ def table(means: dict[str, dict[str, float]], first: str, title: str) -> Iterato
 
 
 def chosen_elsewhere(means: dict[str, dict[str, float]], first: str) -> dict[str, float]:
-    """Return the accuracy on each data set of what has the largest mean difference from the first on the others."""
+    """Return the accuracy on each data set of what gains most, compared with the first, on all others together."""
     found = {}
     for task in means[first]:
-
-        def gain(name: str, left_out: str = task) -> float:
-            others = [one for one in means[name] if one != left_out]
-            return float(np.sum([means[name][one] - means[first][one] for one in others]))
-
-        best: Callable[[str], float] = gain
-        found[task] = means[max((name for name in means if task in means[name]), key=best)][task]
+        tried = {name: own for name, own in means.items() if task in own}
+        gains = {
+            name: sum(accuracy - means[first][one] for one, accuracy in own.items() if one != task)
+            for name, own in tried.items()
+        }
+        found[task] = tried[max(gains, key=gains.__getitem__)][task]
     return found
 
 

@@ -290,7 +290,8 @@ def test_auto_chooses_and_predicts_on_real_data(data_folder, tmp_path, n_classes
         np.savez(tmp_path / f"{part}.npz", X=stored[f"X_{part}"][kept], y=stored[f"y_{part}"][kept])
     fit = ("fit", tmp_path / "train.npz", "-o", tmp_path / "m.skops", "--auto", "--jobs", "1", *folds)
     with fewer_models("auto_model") if n_classes == 2 else nullcontext():
-        assert "view (covariances, power, convolutions, competing_convolutions)" in succeeded(*fit)
+        views = "covariances, power, convolutions, competing_convolutions"
+        assert f": one full weight per view ({views})" in succeeded(*fit)
     out = json.loads(
         succeeded("predict", tmp_path / "m.skops", tmp_path / "test.npz", "-o", tmp_path / "p.csv", "--json")
     )

@@ -292,8 +292,7 @@ def _print(fitted: FittedModel, written: list[Path]) -> None:
     steps = [step for step in chain.steps if not isinstance(step, TensorUnion)]  # its views have been named
     if steps:
         chosen += f"; preparation: {', then '.join(describe_step(step, brief=True) for step in steps)}"
-    only = search["n_fits"] == search["n_splits"] and search["n_dropped"] and not search["stopped"]
-    others = ", of which no other could be clearly better" if only else ""
+    others = ", of which no other could be clearly better" if search["ended_at_once"] else ""
     click.echo(f"Chosen from {counted(search['n_models'], 'model')}{others}: {chosen}")
     if search["stopped"]:
         click.echo(f"Best so far: {search['stopped']}; a longer --budget allows more")

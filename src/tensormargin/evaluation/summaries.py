@@ -138,12 +138,14 @@ def search_facts(search: TensorMarginClassifierCV) -> dict[str, Any]:
         shared = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*steps, strict=False)))
         words = [", then ".join(own[shared:]) or "samples as they are" for own in steps]
         tried["preparation"] = list(dict.fromkeys(words))
+    n_fits, n_dropped = int(results["n_splits_done"].sum()), sum(map(bool, results["dropped"]))
     return {
         "tried": tried,
         "n_models": len(results["params"]),
         "n_splits": search.n_splits_,
-        "n_fits": int(results["n_splits_done"].sum()),
-        "n_dropped": int(sum(bool(reason) for reason in results["dropped"])),
+        "n_fits": n_fits,
+        "n_dropped": n_dropped,
+        "ended_at_once": bool(n_dropped and n_fits == search.n_splits_ and not search.stopped_),
         "stopped": search.stopped_,
         "best": _plain(search.best_params_),
         "best_score": search.best_score_,

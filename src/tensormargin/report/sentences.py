@@ -264,7 +264,7 @@ def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
     seed = (about.get("plan") or {}).get("seed")
     drawn = "" if seed is None else f" (seed {seed})"
     raced = ""
-    if search.get("n_dropped") and search["n_fits"] == search["n_splits"] and not search.get("stopped"):
+    if search.get("ended_at_once"):
         raced = " Only the first was fitted: no other could have been better by more than chance allows."
     elif search.get("n_dropped"):
         dropped = counted(search["n_dropped"], "model was", "models were")

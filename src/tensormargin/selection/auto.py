@@ -48,7 +48,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
     Parameters
     ----------
     kind : {"auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="auto"
-        Kind of the samples; "auto" guesses it. "plain" has no representations but scaling and the RBF kernel.
+        Kind of the samples; "auto" guesses it. "plain" has no representations but scaling and a kernel.
     sfreq : float or None, default=None
         Sampling frequency in Hz, for frequency bands; by default what the samples state.
     linear : bool, default=False
@@ -244,7 +244,7 @@ def auto_model(
     ----------
     kind : {"auto", "series", "eeg", "volume", "image", "spectra", "connectome", "plain"}, default="plain"
         Kind of the samples, which decides on the representations to try (`tensormargin.selection.kinds.KINDS`):
-        "plain" has none but scaling and, with a ``shape``, the RBF kernel. "auto" returns a
+        "plain" has none but scaling and, with a ``shape``, a kernel. "auto" returns a
         `TensorMarginAutoClassifier`, which guesses it at ``fit``.
     shape : tuple of int, optional
         Shape of a sample before the ``preparation``'s result, that is, of what the representations take. Not needed for

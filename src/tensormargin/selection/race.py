@@ -93,14 +93,14 @@ class Race:
         self._order = rng.permutation(len(levels))
         self._rungs = [] if everyone else [*RUNGS, *([LAST_OF_MANY] if n_small else [])]
         self._wanted = np.ones_like(self.scores, dtype=bool)
-        self._needed, self._later = None if everyone else needed, None
+        self._needed: Callable[[float], float] | None = None
+        self._later: Array | None = None  # the first fits but for those of the default on the splits
         if not everyone:
-            spread = self._spread()
-            self._wanted = spread.copy()
-            if needed is not None:
-                self._wanted[np.arange(len(levels)) != default] = False
-                self._wanted[:, n_splits:] = False
-            self._later = spread & ~self._wanted
+            self._wanted = self._spread()
+        if not everyone and needed is not None:
+            first = np.zeros_like(self._wanted)
+            first[default, :n_splits] = True
+            self._needed, self._later, self._wanted = needed, self._wanted & ~first, first
 
     @property
     def drops(self) -> bool:

@@ -54,9 +54,6 @@ class Sharing:
             return compute(X)
         key = joblib.hash([_content(transformer, ignore), X.dtype.str, X.shape[1:]])
         digests = [blake2b(np.ascontiguousarray(one).data, digest_size=16).digest() for one in X]
-        return self._found(key, digests, lambda missing: compute(X if len(missing) == len(X) else X[missing]))
-
-    def _found(self, key: str, digests: Sequence[Hashable], compute: Callable[[list[int]], Array]) -> Array:
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
         with busy:  # others that need the same result wait for it
@@ -64,7 +61,7 @@ class Sharing:
                 kept = self._kept.get(key, _Rows())
             missing = [place for place, one in enumerate(digests) if one not in kept.places]
             if missing:
-                result = compute(missing)
+                result = compute(X if len(missing) == len(X) else X[missing])
                 result.flags.writeable = False
                 kept.add([digests[place] for place in missing], result)
             self._keep(key, kept)
