@@ -464,26 +464,28 @@ class TestSearches:
                 settings |= {} if scale is None else {"view_scale": scale}
                 model = TensorMarginClassifier("full", lam=3.0, mu1=2.0, **settings)
                 own, other = rows_of(X, train), rows_of(X, test)
-                products = InnerProducts(training_set(model, own, y[train], None), other, intercept)
+                products = InnerProducts(training_set(model, own, y[train], None), other, model)
                 assert products.is_worthwhile(model)
                 fitted, scores = products.fit(clone(model))
                 long = clone(model).fit(own, y[train])
                 close = 1e-5 if dtype == np.float64 else 2e-3
                 np.testing.assert_allclose(scores, long.binary_scores(other), atol=close)
                 assert fitted.n_parameters_ == long.n_parameters_
+                rough = InnerProducts(products.training, other, clone(model).set_params(tol=1e-2))
+                np.testing.assert_allclose(rough.fit(clone(model))[1], scores, atol=2e-3)
 
     def test_inner_products_are_for_flat_weights_of_complete_samples(self):
         rng = np.random.default_rng(0)
         y, X = np.arange(10) % 2, rng.standard_normal((10, 5, 6))
         flat, low_rank = TensorMarginClassifier("full"), TensorMarginClassifier("cp", 1)
-        products = InnerProducts(training_set(flat, X, y, None), X[:3], True)
+        products = InnerProducts(training_set(flat, X, y, None), X[:3], flat)
         assert products.is_worthwhile(flat)
         assert not products.is_worthwhile(low_rank)
         lacking = X.copy()
         lacking[0] = np.nan
         views = Views(a=X, b=lacking)
         for own, other in ((views, rows_of(views, np.arange(3))), (X[:, 0], X[:3, 0])):  # the latter: more samples
-            assert not InnerProducts(training_set(flat, own, y, None), other, True).is_worthwhile(flat)
+            assert not InnerProducts(training_set(flat, own, y, None), other, flat).is_worthwhile(flat)
 
     @pytest.mark.parametrize("scoring", [None, "roc_auc", "neg_log_loss", "balanced_accuracy"])
     def test_searches_by_inner_products_choose_alike(self, scoring, monkeypatch):

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from tensormargin import TensorMarginClassifier, TensorScaler
+from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier, TensorScaler
 from tensormargin.cli import main
 from tensormargin.cli.fit import Duration
 from tensormargin.evaluation import FitPlan
 from tensormargin.selection import TensorMarginClassifierCV, auto_model, splits_of
 from tensormargin.selection.kinds import settled
 from tensormargin.selection.race import FEWEST, Race, similarity, smooth
-from tensormargin.selection.splits import repeated_splits, splits_of_some_classes
+from tensormargin.selection.splits import repeated_splits, smaller_splits
 
 LEVELS = list(product(range(2), range(4), range(4), range(2)))
 
@@ -154,7 +154,7 @@ class TestManyClasses:
         best = int(np.argmax(np.where(race.alive, race.scores[:, :5].mean(axis=1), -np.inf)))
         assert np.quantile(scores[:, :5].mean(axis=1), 0.8) < scores[best, :5].mean()
         assert race.smoothed().mean[best] < 15  # as on all classes
-        assert all("of some classes" in reason for reason in race.dropped if reason)
+        assert all("with fewer samples" in reason for reason in race.dropped if reason)
 
     def test_further_candidates_and_a_spent_budget_are_about_all_classes(self):
         race = run(noisy_scores(0, 10), n_small=5)
@@ -167,14 +167,36 @@ class TestManyClasses:
     def test_their_splits_are_parts_of_the_splits(self):
         y = np.repeat(np.arange(15), 8)
         splits = splits_of(4, y, None, 0)
-        small = splits_of_some_classes(splits, y, np.random.RandomState(0))
+        small = smaller_splits(splits, y, np.random.RandomState(0))
         for (train, test), (some, left_out) in zip(splits, small, strict=True):
             assert set(y[some]) == set(y[left_out])
             assert len(set(y[some])) == 6
             assert set(some) == set(train[np.isin(y[train], y[some])])
             assert set(left_out) == set(test[np.isin(y[test], y[some])])
         assert len({tuple(np.unique(y[some])) for some, _ in small}) > 1
-        assert splits_of_some_classes(splits_of(4, y % 11, None, 0), y % 11, np.random.RandomState(0)) == []
+        assert smaller_splits(splits_of(4, y % 11, None, 0), y % 11, np.random.RandomState(0)) == []
+
+    def test_with_many_samples_each_class_keeps_a_share_of_them(self):
+        y = np.repeat([0, 1, 2], [600, 300, 24])
+        splits = splits_of(4, y, None, 0)
+        small = smaller_splits(splits, y, np.random.RandomState(0), fewer_samples=True)
+        for (train, test), (some, left_out) in zip(splits, small, strict=True):
+            assert set(some) < set(train)
+            np.testing.assert_array_equal(np.bincount(y[some]), [150, 75, 18])  # of the last class all there are
+            np.testing.assert_array_equal(left_out, test)
+        assert smaller_splits(splits, y, np.random.RandomState(0)) == []
+        assert smaller_splits(splits_of(4, y[::2], None, 0), y[::2], np.random.RandomState(0), True) == []
+
+    def test_an_automatic_search_in_many_samples_compares_others_on_fewer(self):
+        rng = np.random.default_rng(0)
+        y = np.arange(840) % 2
+        X = rng.standard_normal((840, 3, 12))
+        X[:, 0] += 0.2 * y[:, None]
+        search = TensorMarginAutoClassifier("series", random_state=0).fit(X, y)
+        table = search.cv_results_
+        assert any("with fewer samples" in text for text in table["dropped"])
+        assert table["n_splits_done"][search.best_index_] == 5
+        assert (table["n_splits_done"] == 5).sum() <= FEWEST + 1
 
     @pytest.mark.parametrize("scoring", [None, "neg_log_loss"])
     def test_a_search_with_many_classes(self, scoring):
@@ -188,7 +210,7 @@ class TestManyClasses:
         assert search.n_splits_ == 3
         assert "split3_test_score" not in table
         assert table["n_splits_done"].max() == table["n_splits_done"][search.best_index_] == 3
-        of_some = [text for text in table["dropped"] if "of some classes" in text]
+        of_some = [text for text in table["dropped"] if "with fewer samples" in text]
         assert bool(of_some) == (scoring is None)
         assert search.score(X, y) > 0.9
         probabilities = search.predict_proba(X)
@@ -202,7 +224,7 @@ class TestManyClasses:
             ["full"], lams=[0.1, 1, 10], cv=3, preparation=[None, PCA(30)], random_state=0
         ).fit(X, y)  # a training set of six classes has 24 samples
         assert search.score(X, y) > 0.9
-        assert not any("of some classes" in text for text in search.cv_results_["dropped"])
+        assert not any("with fewer samples" in text for text in search.cv_results_["dropped"])
 
 
 class TestSmoothing:

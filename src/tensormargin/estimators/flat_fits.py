@@ -58,14 +58,14 @@ class Products(NamedTuple):
     means: list[FloatArray]
 
     @classmethod
-    def of(cls, samples: Mapping[str, Array], centred: bool) -> Products:
-        """Return the inner products of each view's samples."""
+    def of(cls, samples: Mapping[str, Array], centred: bool, dtype: type = np.float64) -> Products:
+        """Return the inner products of each view's samples, computed in ``dtype``."""
         means, grams = [], np.empty((len(samples), *[len(next(iter(samples.values())))] * 2))
         for gram, array in zip(grams, samples.values(), strict=True):
-            rows = as_rows(array)
-            means.append(rows.mean(axis=0) if centred else np.zeros(rows.shape[1]))
-            rows -= means[-1]
-            np.matmul(rows, rows.T, out=gram)
+            rows = array.reshape(len(array), -1)
+            means.append(rows.mean(axis=0, dtype=np.float64) if centred else np.zeros(rows.shape[1]))
+            rows = centred_rows(rows, means[-1], dtype)
+            gram[...] = rows @ rows.T
         return cls(tuple(samples), grams, means)
 
     def solve(self, specs: Sequence[FitSpec]) -> FlatSolutions | None:
@@ -138,9 +138,10 @@ class Products(NamedTuple):
         )
 
 
-def as_rows(array: Array) -> FloatArray:
-    """Return a copy of samples as vectors, in float64."""
-    return array.reshape(len(array), -1).astype(np.float64)
+def centred_rows(array: Array, mean: FloatArray, dtype: type) -> FloatArray:
+    """Return samples as vectors, relative to a mean."""
+    rows = array.reshape(len(array), -1)
+    return np.subtract(rows, mean, out=np.empty(rows.shape, dtype), casting="same_kind")
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class _Weights:
         grams, means = solved.products.grams, solved.products.means
         shares = [solved.shares(view) for view in range(len(samples))]
         weights = [
-            own.T @ as_rows(one) - np.outer(own.sum(axis=0), mean)
+            own.T @ one.reshape(len(one), -1) - np.outer(own.sum(axis=0), mean)
             for own, one, mean in zip(shares, samples, means, strict=True)
         ]
         at_means = np.stack([own @ mean for own, mean in zip(weights, means, strict=True)], axis=-1)

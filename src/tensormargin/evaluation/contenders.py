@@ -121,7 +121,7 @@ class FlatUnit(TransformerMixin, BaseEstimator):
     If samples have more entries than there are samples, they are replaced by their coordinates in an orthonormal basis
     of the span of the training samples. A linear method with a squared penalty gives the same predictions, since its
     weight is in that span, and each step of its solver costs as if samples had no more entries than that (EEG, 61
-    samples of 64x64: a tenth of the time). The basis has rows of zeros, too: with more columns than rows, LinearSVC
+    samples of 64x64: a tenth of the time). Some coordinates are always zero: with more columns than rows, LinearSVC
     uses the same solver as for the samples.
     """
 
@@ -129,12 +129,12 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         self.without = without
 
     def fit(self, X: Any, y: Any = None) -> FlatUnit:
-        """Learn the mean, the scale and the basis."""
+        """Learn the mean, the scale and the span."""
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:  # computes the centred samples once
-        """Learn the mean, the scale and the basis, and return the samples as centred and scaled vectors."""
+        """Learn the mean, the scale and the span, and return the samples as centred and scaled vectors."""
         self.views_ = None  # or mean and scale of each view, by name
         if isinstance(X, Views):
             self.views_ = {name: _mean_and_unit(to_host(X[name])) for name in X.names if name not in self.without}
@@ -144,15 +144,18 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         centred = flat - self.mean_
         spread = float(np.vdot(centred, centred)) / len(centred)
         self.unit_ = np.sqrt(spread / 10) if spread > 0 and self.views_ is None else 1.0
-        self.basis_ = None
-        if len(flat) < self.n_entries_:
-            basis = Span.of(centred @ centred.T).project(centred.T).T
-            self.basis_ = np.vstack([basis, np.zeros((len(flat) + 1 - len(basis), self.n_entries_))])
-        return self._scaled(centred)
+        self.span_, self.rows_ = None, None  # of the training samples
+        if len(flat) >= self.n_entries_:
+            return centred / self.unit_
+        self.span_, self.rows_ = Span.of(centred @ centred.T), centred
+        return self._scaled(self.span_.coordinates)
 
     def transform(self, X: Any) -> Array:
         """Return the samples as centred and scaled vectors."""
-        return self._scaled(self._flat(X) - self.mean_)
+        centred = self._flat(X) - self.mean_
+        if self.span_ is None:
+            return centred / self.unit_
+        return self._scaled(self.span_.project(centred @ self.rows_.T))
 
     def _flat(self, X: Any) -> Array:
         if self.views_ is None:
@@ -160,8 +163,10 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         views = [(to_host(X[name]), mean, unit) for name, (mean, unit) in self.views_.items()]
         return np.hstack([np.nan_to_num((own.reshape(len(own), -1) - mean) / unit) for own, mean, unit in views])
 
-    def _scaled(self, centred: Array) -> Array:
-        return (centred if self.basis_ is None else centred @ self.basis_.T) / self.unit_
+    def _scaled(self, coordinates: FloatArray) -> FloatArray:
+        assert self.rows_ is not None
+        zeros = np.zeros((len(coordinates), len(self.rows_) + 1 - coordinates.shape[1]))
+        return np.hstack([coordinates / self.unit_, zeros])
 
 
 def _mean_and_unit(array: Array) -> tuple[Array, float]:

@@ -251,6 +251,9 @@ MANY_CLASSES, SOME_CLASSES = 12, 6
 """Classes from which on candidates are first compared on some of them, and how many: one-vs-one then has a fraction
 of the binary problems. Searches of the faces (40 classes) take 20 instead of 76 s of processor time, of Libras (15) 8
 instead of 13, at the same accuracy."""
+RACE_SAMPLES, RACE_SHARE, RACE_OF_A_CLASS = 600, 1 / 3, 20
+"""Samples of a training set from which on automatic searches compare candidates on a share of each class first, and the
+smallest number of samples that stay of each class: flat weights take N^3 operations per binary problem."""
 FLAT_BASIS_BYTES = 2**29
 """Samples of at most this size (as float64) are replaced by their inner products for flat weights."""
 MOST_INNER_PRODUCTS = 2000

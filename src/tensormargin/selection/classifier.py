@@ -57,7 +57,7 @@ from .grid import (
 from .race import MOST_AT_ONCE, Race
 from .runner import FitLoop, SearchRunner
 from .scoring import DEFAULT_RULE, Assess, lowered_on_splits, needed_score, select_candidate, tabulate
-from .splits import Split, check_training_parts, repeated_splits, splits_of_some_classes
+from .splits import Split, check_training_parts, repeated_splits, smaller_splits
 from .training import PreparedSplit, SplitCache, Training, affordable, refit
 
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
@@ -296,7 +296,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         training, cheapest = self._affordable(training, len(splits), deadline)
         began = deadline.now()
         spread = np.random.RandomState(rng.randint(2**31 - 1))
-        small = splits_of_some_classes(splits, training.y, spread) if self._races_on_some_classes(training) else []
+        small = self._smaller_splits(training, splits, spread)
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL))
         cache, shapes = SplitCache(), None
         if small:  # prepared for the first fits anyway; all samples would take longer
@@ -326,9 +326,15 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         deadline.costs.add("search", runner.at_least - began + deadline.now() - searched)
         return self
 
-    def _races_on_some_classes(self, training: Training) -> bool:
-        """Whether candidates may be compared on fewer classes first: scores of one split need no other."""
-        return not self.exhaustive and self.scoring in (None, "accuracy") and training.array.in_memory
+    def _smaller_splits(self, training: Training, splits: list[Split], rng: np.random.RandomState) -> list[Split]:
+        """Return the splits that candidates are compared on first: scores of one split must need no other.
+
+        With fewer samples, weights with fewer entries seem better than they are: only a model that is chosen anyway
+        unless another one is clearly better can be compared with others on them.
+        """
+        if self.exhaustive or self.scoring not in (None, "accuracy") or not training.array.in_memory:
+            return []
+        return smaller_splits(splits, training.y, rng, fewer_samples=self._setting("rule") == "default")
 
     def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
         """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""

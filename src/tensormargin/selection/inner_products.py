@@ -21,7 +21,7 @@ from ..estimators import (
     Products,
     TensorMarginClassifier,
     TrainingSet,
-    as_rows,
+    centred_rows,
     keep_scheme,
     specify,
     suits_products,
@@ -41,13 +41,13 @@ class InnerProducts:
     training : TrainingSet
     test : array or Views
         Samples of the test set.
-    centred : bool
-        Whether weights have an intercept.
+    template : TensorMarginClassifier
+        Says whether weights have an intercept, and how accurate they must be.
     """
 
     training: TrainingSet
     test: Any
-    centred: bool
+    template: TensorMarginClassifier
 
     def is_worthwhile(self, classifier: TensorMarginClassifier) -> bool:
         """Return whether the classifier has flat weights only, and there are fewer samples than entries."""
@@ -66,10 +66,14 @@ class InnerProducts:
         lacking = isinstance(test, ViewArray) and any(map(len, test.missing.values()))
         return not lacking and suits_products(self.training.array)
 
+    @property
+    def _dtype(self) -> type:
+        return np.float32 if self.template.tol >= tuning.SINGLE_TOL else np.float64
+
     @cached_property
     def _products(self) -> Products:
         X = self.training.array.X
-        return Products.of(dict(X) if self._views else {ALONE: X}, self.centred)
+        return Products.of(dict(X) if self._views else {ALONE: X}, self.template.fit_intercept, self._dtype)
 
     @cached_property
     def _cross(self) -> list[FloatArray]:
@@ -77,7 +81,7 @@ class InnerProducts:
         train = self.training.array.X
         pairs = [(train[name], self.test[name]) for name in train] if self._views else [(train, self.test)]
         return [
-            (as_rows(test) - mean) @ (as_rows(own) - mean).T
+            centred_rows(test, mean, self._dtype) @ centred_rows(own, mean, self._dtype).T
             for mean, (own, test) in zip(self._products.means, pairs, strict=True)
         ]
 

@@ -32,7 +32,7 @@ standard error of one point).
 """
 
 LAST_OF_MANY = (0.0, 0, 1.0)
-"""The rung after these if candidates were compared on some classes so far: the best `FEWEST` are fitted on all classes,
+"""The rung after these if candidates were compared on smaller splits so far: the best `FEWEST` are fitted on all rows,
 which takes ten times as long."""
 
 MOST_AT_ONCE = 32
@@ -67,7 +67,7 @@ class Race:
     ``levels`` are the values of each candidate on the axes of the grid. The ``default`` candidate is fitted on all
     splits first and never dropped; ``exhaustive`` fits all candidates on all splits instead. ``scores``, one row per
     candidate, are to be filled in for the `units` of each rung. ``dropped`` says why each candidate was dropped, and is
-    empty for those that were not. After the columns of the splits come those of ``n_small`` splits with fewer classes,
+    empty for those that were not. After the columns of the splits come those of ``n_small`` smaller splits,
     if there are any: candidates are fitted on these until only the last few are left. ``needed`` returns the score
     above which another candidate would be selected, given the default's: then no fits are made that could not change
     the choice, none but the default's if a score of 1 would not be enough.
@@ -195,7 +195,7 @@ class Race:
         ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
         for row in np.flatnonzero(alive & ~safe):
             done = int(np.isfinite(self.scores[row, self._columns(last=False)]).sum())
-            few = " of some classes" if self.scores.shape[1] > self.n_splits else ""
+            few = " with fewer samples" if self.scores.shape[1] > self.n_splits else ""
             after = f"after {done} of {self.n_splits} splits{few}"
             if below[row] > SIGNIFICANT * errors[row]:
                 self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"

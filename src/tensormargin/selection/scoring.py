@@ -262,7 +262,7 @@ def tabulate(
     tables = {name: np.full((len(tried), n_splits), np.nan) for name in names}
     n_parameters = np.zeros(len(tried), int)
     for (row, split), result in done.items():
-        if split >= n_splits:  # of some classes
+        if split >= n_splits:  # a smaller one
             continue
         for name, table in tables.items():
             table[row, split] = getattr(result, name)

@@ -126,16 +126,30 @@ def check_training_parts(splits: list[Split], y: Array) -> None:
             )
 
 
-def splits_of_some_classes(splits: list[Split], y: Array, rng: np.random.RandomState) -> list[Split]:
-    """Return the splits with the rows of some classes, others on each of them; none if there are not many classes.
+def smaller_splits(
+    splits: list[Split], y: Array, rng: np.random.RandomState, fewer_samples: bool = False
+) -> list[Split]:
+    """Return the splits with the rows of some classes, or some of the rows of all classes; none if there are not many.
 
-    Candidates compare on them much as on all classes, and one-vs-one has a fraction of the binary problems.
+    Candidates compare on them much as on all rows. With many classes, those of each split are others, and one-vs-one
+    has a fraction of the binary problems. Training sets have ``fewer_samples`` only if that is requested.
     """
     classes = np.unique(y)
-    if len(classes) < tuning.MANY_CLASSES:
+    if len(classes) >= tuning.MANY_CLASSES:
+        small = []
+        for train, test in splits:
+            some = rng.choice(classes, tuning.SOME_CLASSES, replace=False)
+            small.append((train[np.isin(y[train], some)], test[np.isin(y[test], some)]))
+        return small if all(len(test) for _, test in small) else []
+    if not fewer_samples or min(len(train) for train, _ in splits) < tuning.RACE_SAMPLES:
         return []
-    small = []
-    for train, test in splits:
-        some = rng.choice(classes, tuning.SOME_CLASSES, replace=False)
-        small.append((train[np.isin(y[train], some)], test[np.isin(y[test], some)]))
-    return small if all(len(test) for _, test in small) else []
+    return [(_share_of_each_class(train, y, rng), test) for train, test in splits]
+
+
+def _share_of_each_class(rows: Array, y: Array, rng: np.random.RandomState) -> Array:
+    """Return a share of the rows, at least a few of each class."""
+    kept = []
+    for label in np.unique(y[rows]):
+        own = rng.permutation(rows[y[rows] == label])
+        kept.append(own[: max(round(tuning.RACE_SHARE * len(own)), tuning.RACE_OF_A_CLASS)])
+    return np.sort(np.concatenate(kept))

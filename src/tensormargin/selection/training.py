@@ -126,7 +126,7 @@ class PreparedSplit(HeldOut):
         classifier = self._with(candidate.within(self.fitted.array.sample_shape).parameters)
         if by_scores:
             if self._products is None:
-                self._products = InnerProducts(self.fitted, self.tested[0], classifier.fit_intercept)
+                self._products = InnerProducts(self.fitted, self.tested[0], self.template)
             solved = self._products.fit(classifier) if self._products.is_worthwhile(classifier) else None
             if solved is not None:
                 return solved
