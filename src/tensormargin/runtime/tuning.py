@@ -253,7 +253,9 @@ of the binary problems. Searches of the faces (40 classes) take 20 instead of 76
 instead of 13, at the same accuracy."""
 RACE_SAMPLES, RACE_SHARE, RACE_OF_A_CLASS = 600, 1 / 3, 20
 """Samples of a training set from which on automatic searches compare candidates on a share of each class first, and the
-smallest number of samples that stay of each class: flat weights take N^3 operations per binary problem."""
+smallest number of samples that stay of each class: flat weights take N^3 operations per binary problem (1,889 samples
+of 6x23: 21 instead of 70 s, with the same accuracy). With 300 samples instead of 600, Indian Pines' six classes lose
+3.7 points: a third of them does not show that a rank-one weight is better."""
 FLAT_BASIS_BYTES = 2**29
 """Samples of at most this size (as float64) are replaced by their inner products for flat weights."""
 MOST_INNER_PRODUCTS = 2000

@@ -199,7 +199,7 @@ class Race:
             after = f"after {done} of {self.n_splits} splits{few}"
             if below[row] > SIGNIFICANT * errors[row]:
                 self.dropped[row] = f"{after}: significantly below the best, by about {below[row]:.2g}"
-            elif missing[row] > (0.0 if expensive else SIGNIFICANT * errors_of_gain[row]):
+            elif missing[row] > (1.0 if expensive else SIGNIFICANT) * errors_of_gain[row]:
                 self.dropped[row] = f"{after}: below what would be selected, by about {missing[row]:.2g}"
             elif ranks[row] >= size:
                 self.dropped[row] = f"{after}: not among the best {size}, about {below[row]:.2g} below the first"
