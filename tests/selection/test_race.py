@@ -156,6 +156,20 @@ class TestManyClasses:
         assert race.smoothed().mean[best] < 15  # as on all classes
         assert all("with fewer samples" in reason for reason in race.dropped if reason)
 
+    def test_nobody_is_fitted_after_one_that_is_always_right(self):
+        rng = np.random.default_rng(0)
+        scores = 0.5 + 0.01 * rng.random((len(LEVELS), 10))
+        good = np.array([level[0] == LEVELS[-1][0] for level in LEVELS])
+        for right in (1.0, 0.98):
+            scores[good] = right
+            race = run(scores, n_small=5, needed=lambda score: score + 0.05)
+            done = np.isfinite(race.scores[:, :5])
+            assert done[0].all()
+            assert done.any(axis=1).sum() == race.alive.sum() == (2 if right == 1.0 else 1 + FEWEST)
+            assert done.all(axis=1).sum() == race.alive.sum()
+        race.add([LEVELS[0]])
+        assert len(race.units) == 5
+
     def test_further_candidates_and_a_spent_budget_are_about_all_classes(self):
         race = run(noisy_scores(0, 10), n_small=5)
         race.add([LEVELS[0]])

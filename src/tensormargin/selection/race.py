@@ -70,7 +70,8 @@ class Race:
     empty for those that were not. After the columns of the splits come those of ``n_small`` smaller splits,
     if there are any: candidates are fitted on these until only the last few are left. ``needed`` returns the score
     above which another candidate would be selected, given the default's: then no fits are made that could not change
-    the choice, none but the default's if a score of 1 would not be enough.
+    the choice, none but the default's if a score of 1 would not be enough, and none after those of a candidate that is
+    always right.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Race:
         self._rungs = [] if everyone else [*RUNGS, *([LAST_OF_MANY] if n_small else [])]
         self._wanted = np.ones_like(self.scores, dtype=bool)
         self._needed: Callable[[float], float] | None = None
-        self._later: Array | None = None  # the first fits but for those of the default on the splits
+        self._later: Array | None = None  # fits for which those before them may leave no need
         if not everyone:
             self._wanted = self._spread()
         if not everyone and needed is not None:
@@ -151,33 +152,50 @@ class Race:
 
     def advance(self) -> None:
         """Drop candidates after the fits of a rung, and plan those of the next that has any."""
-        if self._later is not None:
-            score, enough = self._needed_score()
-            if enough >= 1.0:
-                self.stop(f"not fitted: no score is above {score:.3g} by more than chance allows")
+        while self._later is not None or self._rungs:
+            if self._later is None:
+                self._climb(*self._rungs.pop(0))
             else:
-                self._wanted |= self._later
-            self._later = None
-            if self.units:
-                return
-        while self._rungs:
-            self._climb(*self._rungs.pop(0))
+                self._decide_on_later()
             if self.units:
                 return
 
-    def _needed_score(self) -> tuple[float, float]:
-        """Return the score of the default candidate, and the one above which another would be selected."""
+    def _decide_on_later(self) -> None:
+        """Plan the fits that were left for later, unless none of them could change the choice."""
+        best, self._later, later = self._best_score(), None, self._later
+        if max(self._needed_score(), best) >= 1.0:
+            self.stop(f"not fitted: no score is above {best:.3g} by more than chance allows")
+        else:
+            self._wanted |= later
+
+    def _needed_score(self) -> float:
+        """Return the score above which another candidate than the default would be selected."""
         score = float(np.nanmean(self.scores[self._default, : self.n_splits]))
-        return score, -np.inf if self._needed is None else self._needed(score)
+        return -np.inf if self._needed is None else self._needed(score)
+
+    def _best_score(self) -> float:
+        """Return the best score on all splits so far."""
+        return float(np.nanmax(self.scores[:, : self.n_splits].mean(axis=1)))
 
     def _climb(self, share: float, most: int, part: float) -> None:
         """Drop candidates, and plan the fits of the others on a part of the splits."""
-        self._drop(self.smoothed(), self._size(share, most), expensive=(share, most, part) == LAST_OF_MANY)
+        smoothed, expensive = self.smoothed(), (share, most, part) == LAST_OF_MANY
+        self._drop(smoothed, self._size(share, most), expensive)
         columns = self._columns(last=not self._rungs)
         for place in np.flatnonzero(self.alive):
             missing = columns[np.isnan(self.scores[place, columns])]
             count = ceil(part * len(columns)) - (len(columns) - len(missing))
             self._wanted[place, np.roll(missing, -place)[: max(count, 0)]] = True
+        if expensive and self._needed:
+            self._wait_for_leader(smoothed)
+
+    def _wait_for_leader(self, smoothed: Smoothed) -> None:
+        """Leave the planned fits for later but for those of the default and of the best other candidate."""
+        waiting = self.alive
+        waiting[self._default] = False
+        waiting[np.argmax(np.where(waiting, smoothed.mean, -np.inf))] = False
+        self._later = self._wanted & np.isnan(self.scores) & waiting[:, None]
+        self._wanted &= ~self._later
 
     def smoothed(self) -> Smoothed:
         """Return the scores of all candidates, smoothed over close ones."""
@@ -189,7 +207,7 @@ class Race:
         leader = int(np.argmax(np.where(alive, smoothed.mean, -np.inf)))
         below, errors = smoothed.below(leader)
         _, errors_of_gain = smoothed.below(self._default)
-        missing = self._needed_score()[1] - smoothed.mean
+        missing = self._needed_score() - smoothed.mean
         safe = np.arange(len(below)) == self._default if expensive and self._needed else self._best_so_far()
         ranks = np.empty(len(below), int)
         ranks[np.lexsort((below, ~alive))] = np.arange(len(below))
