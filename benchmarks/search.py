@@ -244,7 +244,11 @@ COMMANDS = {
     "fit basic-motions --auto": (["fit", "basic-motions", "--auto"], 10),
     "fit eeg --auto": (["fit", "eeg", "--auto"], 6),
     "fit, planted, 316 of 28×50, 2 classes, --auto": (["fit", two_classes, "--auto"], 20),
-    **{f"fit {name}": (["fit", name], 60) for name in ("libras", "precog-actions", "muse-ssvep", "modis-matogrosso")},
+    **{f"fit {name}": (["fit", name], 60) for name in ("libras", "precog-actions", "muse-ssvep")},
+    "fit modis-matogrosso without classes of one group": (
+        ["fit", "modis-matogrosso", "--exclude-classes", "Forest,Soy_Fallow"],
+        60,
+    ),
     "fit, 120 colour pictures of 64×64": (["fit", pictures], 40),
     "fit haxby --auto (864 of 40×20, 8 categories)": (["fit", "haxby", "--auto"], 120),
     "fit, Indian Pines, 510 of 5×5×200, 6 classes, --auto": (["fit", six_classes, "--auto"], 120),

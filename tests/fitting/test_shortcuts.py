@@ -474,6 +474,16 @@ class TestSearches:
                 rough = InnerProducts(products.training, other, clone(model).set_params(tol=1e-2))
                 np.testing.assert_allclose(rough.fit(clone(model))[1], scores, atol=2e-3)
 
+    @pytest.mark.parametrize("unit", [1e-25, 1e-8, 1e8, 1e25])
+    def test_inner_products_of_samples_in_any_unit(self, unit):
+        X, y = images(40, (6, 9), delta=0.5)
+        model = TensorMarginClassifier("full", lam=3.0, mu1=2.0, tol=1e-2)
+        scores = [
+            InnerProducts(training_set(model, own[:30], y[:30], None), own[30:], model).fit(clone(model))[1]
+            for own in (X, unit * X)
+        ]
+        np.testing.assert_allclose(*scores, atol=2e-3)
+
     def test_inner_products_are_for_flat_weights_of_complete_samples(self):
         rng = np.random.default_rng(0)
         y, X = np.arange(10) % 2, rng.standard_normal((10, 5, 6))

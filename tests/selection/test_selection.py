@@ -525,6 +525,7 @@ def test_folds_are_stratified_shuffled_and_no_more_than_there_are_samples():
     [
         ([0, 0, 0, 1], None, "2 samples of each class; got cv=5, and class 1 has 1. Leave that class out"),
         ([0, 0, 1, 1], [0, 1, 2, 2], "2 groups of each class; got cv=5, and class 1 has 1. Leave that class out"),
+        (["a", "b", "b", "c"], None, "classes 'a', 'c' have 1. Leave those classes out (--exclude-classes a,c), or"),
     ],
 )
 def test_a_class_that_cannot_be_split_is_refused(y, groups, said):

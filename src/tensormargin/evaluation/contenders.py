@@ -144,7 +144,7 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         centred = flat - self.mean_
         spread = float(np.vdot(centred, centred)) / len(centred)
         self.unit_ = np.sqrt(spread / 10) if spread > 0 and self.views_ is None else 1.0
-        self.span_, self.rows_ = None, None  # of the training samples
+        self.span_, self.rows_ = None, centred[:0]  # of the training samples
         if len(flat) >= self.n_entries_:
             return centred / self.unit_
         self.span_, self.rows_ = Span.of(centred @ centred.T), centred
@@ -164,7 +164,6 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         return np.hstack([np.nan_to_num((own.reshape(len(own), -1) - mean) / unit) for own, mean, unit in views])
 
     def _scaled(self, coordinates: FloatArray) -> FloatArray:
-        assert self.rows_ is not None
         zeros = np.zeros((len(coordinates), len(self.rows_) + 1 - coordinates.shape[1]))
         return np.hstack([coordinates / self.unit_, zeros])
 

@@ -145,7 +145,7 @@ def write_archive(path: str | Path, value: Any) -> None:
     """Write an object to an archive that skops reads, too; raise OtherTypeError, before writing, for other types."""
     writer = _Writer()
     schema = writer.node(value) | {"protocol": _PROTOCOLS[-1], "_skops_version": version("skops")}
-    text = json.dumps(schema)  # indented, it would take ten times as long
+    text = json.dumps(schema)  # indented, writing would take five times as long
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in writer.arrays.items():
             write_array(archive, name, array)

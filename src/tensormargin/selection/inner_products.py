@@ -30,6 +30,7 @@ from ..fitting import ViewArray, sample_array
 from ..runtime import FloatArray, tuning
 
 _FULL = "full"
+_TINY = 1e-10  # products of four such numbers are still no problem for single precision
 
 
 @dataclass
@@ -66,9 +67,15 @@ class InnerProducts:
         lacking = isinstance(test, ViewArray) and any(map(len, test.missing.values()))
         return not lacking and suits_products(self.training.array)
 
-    @property
+    @cached_property
     def _dtype(self) -> type:
-        return np.float32 if self.template.tol >= tuning.SINGLE_TOL else np.float64
+        """Single precision, if that is accurate enough and no product can be too large or too small for it."""
+        if self.template.tol < tuning.SINGLE_TOL:
+            return np.float64
+        sets = self.training.array.X, self.test
+        arrays = [one for samples in sets for one in (samples.values() if self._views else [samples])]
+        largest = [max(float(one.max()), -float(one.min())) for one in arrays]
+        return np.float32 if all(_TINY <= one <= 1 / _TINY for one in largest) else np.float64
 
     @cached_property
     def _products(self) -> Products:

@@ -63,19 +63,15 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     wanted = _n_folds(cv)
     if wanted is None:
         return list(check_cv(cv, y, classifier=True).split(rows, y, groups))
-    smallest, label = _smallest_class(y, groups)
-    folds = min(wanted, smallest)
+    labels, counts = _class_sizes(y, groups)
+    folds = min(wanted, int(counts.min()))
     if folds < 2:
-        kind = "samples" if groups is None else "groups"
-        raise ValueError(
-            f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r}, and class {label!r} "
-            f"has {smallest}. Leave that class out, or bring more {kind}"
-        )
+        raise ValueError(_too_few(cv, labels[counts < 2].tolist(), "samples" if groups is None else "groups"))
     if groups is None:
         if contents is not None:  # the first of each set of copies in one class stands for the others
             pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
             _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-            if _smallest_class(y[first], None)[0] > 1:  # a single set cannot be in training and test sets
+            if _class_sizes(y[first], None)[1].min() > 1:  # a single set cannot be in training and test sets
                 splits = splits_of(cv, y[first], None, random_state)
                 which = which.ravel()
                 return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
@@ -83,13 +79,25 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     return _group_splits(folds, y, groups, random_state)
 
 
-def _smallest_class(y: Array, groups: Array | None) -> tuple[int, Any]:
-    """Return the number of samples (groups) of the class that has fewest, and the class."""
+def _too_few(cv: Any, alone: list[Any], kind: str) -> str:
+    """Return the message about too few folds, or about classes that have one sample (group) each."""
+    rule = f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r}"
+    if not alone:
+        return rule
+    several, names = len(alone) > 1, ", ".join(map(repr, alone))
+    return (
+        f"{rule}, and {f'classes {names} have' if several else f'class {names} has'} 1. Leave "
+        f"{'those classes' if several else 'that class'} out (--exclude-classes {','.join(map(str, alone))}), or bring "
+        f"more {kind}"
+    )
+
+
+def _class_sizes(y: Array, groups: Array | None) -> tuple[Array, Array]:
+    """Return the classes, and the number of samples (groups) of each."""
     labels, counts = np.unique(y, return_counts=True)
     if groups is not None:
         counts = np.array([len(np.unique(groups[y == label])) for label in labels])
-    smallest = int(counts.argmin())
-    return int(counts[smallest]), labels.tolist()[smallest]
+    return labels, counts
 
 
 def _group_splits(folds: int, y: Array, groups: Array, seed: int) -> list[Split]:
