@@ -163,11 +163,12 @@ class Race:
 
     def _decide_on_later(self) -> None:
         """Plan the fits that were left for later, unless none of them could change the choice."""
-        best, self._later, later = self._best_score(), None, self._later
+        best = self._best_score()
         if max(self._needed_score(), best) >= 1.0:
             self.stop(f"not fitted: no score is above {best:.3g} by more than chance allows")
         else:
-            self._wanted |= later
+            self._wanted |= self._later
+            self._later = None
 
     def _needed_score(self) -> float:
         """Return the score above which another candidate than the default would be selected."""
@@ -246,7 +247,7 @@ class Race:
 
     def stop(self, reason: str, first: int | None = None) -> None:
         """End the race: drop all candidates that have not been fitted on all splits, but not the ``first``."""
-        self._rungs = []
+        self._rungs, self._later = [], None
         if first is not None:
             self.dropped[first] = ""
         for row in np.flatnonzero(self.alive & np.isnan(self.scores[:, : self.n_splits]).any(axis=1)):
