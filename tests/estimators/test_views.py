@@ -441,8 +441,8 @@ def test_planted_signal_in_two_views_is_found_with_both():
 
 
 @pytest.mark.parametrize("decomposition", ["cp", "tucker"])
-def test_a_warm_start_goes_on_where_the_last_fit_ended(decomposition, data):
-    X, y = data
+def test_a_warm_start_goes_on_where_the_last_fit_ended(decomposition):
+    X, y = planted(60, SHAPES, seed=1, strength=2.0)
     model = TensorMarginClassifier(decomposition, rank=2, tol=1e-6, warm_start=True).fit(X, y)
     before, sweeps = model.objective_[0], model.n_iter_
     model.fit(X, y)

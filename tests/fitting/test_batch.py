@@ -56,9 +56,9 @@ def putting(name):
     return lambda array: module.asarray(np.array(array, order="C"), device=device)
 
 
-def random_weight(form, shape, seed):
+def random_weight(form, shape, seed, rank=None):
     rng = np.random.RandomState(seed)
-    return FORMATS[form].from_dense(rng.standard_normal(shape), FORMATS[form].valid_rank(None, shape), rng)
+    return FORMATS[form].from_dense(rng.standard_normal(shape), FORMATS[form].valid_rank(rank, shape), rng)
 
 
 def in_memory(design):
@@ -607,7 +607,7 @@ class TestLockstep:
         """Check that a problem whose solves become NaN keeps its weight, and that the others are unaffected."""
         X, signs, shared = samples
         todo = tasks(shared, X, signs)
-        starts = [random_weight(form, SHAPE, seed) for seed in range(4)]
+        starts = [random_weight(form, SHAPE, seed, 1 + (form == "cp")) for seed in range(4)]
         good = alternate_batched(shared, members(todo, starts, 1e-3, 2), "device")
         calls = []
 
@@ -640,7 +640,7 @@ class TestLockstep:
         starts = [random_weight("cp", SHAPE, 0)] * 4
         alternate_batched(shared, members(todo, starts, 1e-2, 5))
         assert there == [4] * sum(sizes[0] == 4 for sizes in asked)
-        assert asked[0] == (4, 60, 6)  # all problems; the longest one; two columns of the shortest mode, three entries
+        assert asked[0] == (4, 60, 8)  # all problems; the longest one; two columns of the longest mode, four entries
         for solver, expected in (("host", 0), ("device", len(asked))):
             there.clear()
             alternate_batched(shared, members(todo, starts, 1e-2, 1), solver)

@@ -340,6 +340,7 @@ class TestLostWorkers:
 
     def test_killed_when_the_half_that_it_keeps_is_used_again(self, mortal, monkeypatch):
         X, y = low_rank_classes(0, 80, (5, 6, 7), 3.0)
+        monkeypatch.setattr(tuning, "SMALL_SAMPLES", 0)  # passes over the blocks, as for many samples
         expected = fit(X, y, max_iter=5)
         pids, killed = mortal.run(os.getpid), []
         design = lazy.LazySamples.design

@@ -25,7 +25,7 @@ def test_on_average_two_starts_end_lower_than_one(monkeypatch):
     from_two = [fitted(problem) for problem in problems]
     monkeypatch.setattr(tuning, "CONVEX_WORK", 0)
     lower = [excess(problem, fitted(problem), two) for problem, two in zip(problems, from_two, strict=True)]
-    assert np.mean(lower) > 0.005
+    assert np.mean(lower) > 0.002
     assert np.mean(np.array(lower) < -0.01) < 0.06  # the better one after few sweeps need not be so at the end
 
 

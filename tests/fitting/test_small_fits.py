@@ -177,6 +177,13 @@ FITS = [
     ("tucker", (4, 5, 6), 2),
     ("tucker", (4, 5, 6), (1, 2, 2)),
     ("tucker", (3, 2, 4, 3), 2),
+    ("cp", (4, 5, 6), 2),
+    ("cp", (4, 5, 6), 3),
+    ("cp", (3, 2, 4), 4),  # more components than entries of a mode
+    ("cp", (3, 2, 4, 3), 2),
+    ("cp", (2, 3, 40), 2),  # one factor too large to be fitted after a step
+    ("tt", (4, 5, 6), 2),
+    ("tt", (4, 9, 5), (2, 3)),
 ]
 
 

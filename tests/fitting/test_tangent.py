@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from campaigns.optima import excess, hard_problem
+from campaigns.problems import fitted
 from conftest import low_rank_classes
 
 from tensormargin import TensorMarginClassifier
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.numerical
 WEIGHTS = [
     *(("cp", shape, rank) for shape in ((5, 4), (4, 4)) for rank in (1, 2, 4)),
     *(("cp", shape, 1) for shape in ((5,), (5, 4, 3), (4, 3, 5, 2))),
+    *(("cp", shape, rank) for shape in ((5, 4, 3), (4, 3, 5, 2)) for rank in (2, 4)),
     *(
         (name, shape, rank)
         for name in ("tucker", "tt")
@@ -46,6 +49,8 @@ def n_free_parameters(name, shape, rank):
     if name == "tt":
         bonds = (1, *rank, 1)
         return sum(a * size * b for a, size, b in zip(bonds, shape, bonds[1:], strict=False)) - sum(r * r for r in rank)
+    if name == "cp" and rank > 1 and len(shape) > 2:
+        return rank * (sum(shape) - len(shape) + 1)
     ranks = (rank,) * len(shape) if isinstance(rank, int) else rank
     return int(np.prod(ranks)) + sum(r * (size - r) for r, size in zip(ranks, shape, strict=True))
 
@@ -109,7 +114,9 @@ def test_a_fit_does_not_depend_on_the_order_of_the_modes(name, rank):
     np.testing.assert_allclose(one.coef_, other.coef_.transpose(0, 2, 1), atol=1e-6 * np.abs(one.coef_).max())
 
 
-@pytest.mark.parametrize(("name", "shape", "rank"), [("cp", (6, 5), 2), ("tucker", (5, 4, 6), 2), ("tt", (5, 4, 6), 2)])
+@pytest.mark.parametrize(
+    ("name", "shape", "rank"), [("cp", (6, 5), 2), ("cp", (5, 4, 6), 2), ("tucker", (5, 4, 6), 2), ("tt", (5, 4, 6), 2)]
+)
 @pytest.mark.parametrize("mu", [0.0, 1.0])
 def test_no_direction_of_the_space_leads_further_down(name, shape, rank, mu):
     """Check that the end is stationary, also where the hinge has a corner: block by block this need not hold."""
@@ -130,6 +137,27 @@ def test_no_direction_of_the_space_leads_further_down(name, shape, rank, mu):
         direction = columns.T @ np.random.RandomState(seed).standard_normal(len(columns))
         near = tangent.retract(tangent.vector + 1e-3 * direction / np.linalg.norm(direction))
         assert value(near.to_dense()) >= fit.objective - 1e-6 * abs(fit.objective)
+
+
+def test_steps_of_sums_of_rank_one_tensors_end_lower_than_passes(monkeypatch):
+    problems = [hard_problem(0, case) for case in range(70) if case % 7 in (1, 2)]  # CP of rank 2 and 4
+    problems = [problem for problem in problems if problem.X.ndim > 3]
+    steps = [fitted(problem) for problem in problems]
+    monkeypatch.setattr(FORMATS["cp"], "has_tangent", property(lambda weight: weight.has_core))
+    above = [excess(problem, fitted(problem), step) for problem, step in zip(problems, steps, strict=True)]
+    assert len(above) > 10
+    assert np.mean(above) > 0.05
+    assert min(above) > -0.02
+
+
+def test_nearly_equal_components_do_not_move_by_much():
+    rng = np.random.RandomState(0)
+    weight = random_weight("cp", (5, 4, 3), 2)
+    near = [np.column_stack([factor[:, 0], factor[:, 0] + 1e-6 * factor[:, 1]]) for factor in weight.factors]
+    twins = FORMATS["cp"].from_tensorly((np.array([1.0, -0.9]), near), (5, 4, 3))
+    tangent = twins.tangent()
+    moved = tangent.retract(tangent.vector + 0.1 * rng.standard_normal(len(tangent.vector)))
+    assert np.linalg.norm(moved.to_dense() - twins.to_dense()) < 10.0
 
 
 def test_fits_end_no_higher_than_the_best_of_eight_passes_over_the_blocks(monkeypatch):

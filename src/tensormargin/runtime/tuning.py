@@ -196,6 +196,12 @@ COARSE_TOL = 1e-2
 """...to this tolerance: the rest has to be done on all samples anyway."""
 CP_REFINEMENTS = 10
 """Rounds of alternating least squares for a CP start (CP 2, AdrenalMNIST3D: 4 sweeps instead of 7)."""
+CP_CORE = 256
+"""Entries of the core of a CP weight in the span of its factors, up to which it has a basis of its tangent space: ranks
+up to 6 for three modes, 4 for four."""
+CP_REFIT = 64
+"""Entries of the factor of a CP weight that is fitted after a step: the more, the fewer sweeps (rank 2 and 4, 3 to 10
+entries per mode: 12 with the longest, 17 with the shortest), but each takes longer."""
 
 # ---- steps in the tangent space (alternation.py, native/small_fit.c) ----
 
@@ -215,8 +221,9 @@ STATIONARY_SHARE = 0.01
 """Of ``tol``: a promised decrease below it (relative to the terms of the objective) is not worth a step."""
 SMALL_SAMPLES = 2**20
 """Entries of all samples: fits to fewer are made by compiled code, in one call."""
-MOST_EIGENVECTORS = 32
-"""Size of a mode up to which compiled code finds the directions of the second start itself; LAPACK is faster beyond."""
+MOST_EIGENVECTORS = 64
+"""Size of a mode up to which compiled code finds the directions of the second start itself, without Python's global
+lock; LAPACK is faster beyond."""
 
 # ---- several views (spans.py, blocks.py) ----
 

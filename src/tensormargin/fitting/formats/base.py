@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,14 @@ class Tangent:
     def seen_as(self, other: Callable[[Weight], Weight]) -> Tangent:
         """Return the tangent space of the same weight in another format, given the conversion to it."""
         return Tangent(self.vector, self.contractions, lambda vector: other(self.retract(vector)), self.bases)
+
+
+class Components(NamedTuple):
+    """A core that is a sum of rank-one tensors: factors of unit columns, lengths, and the mode that `refit` solves."""
+
+    factors: list[Array]
+    lengths: Array
+    fitted: int
 
 
 class Weight(ABC):
@@ -216,6 +224,11 @@ class Weight(ABC):
         """Whether there is an orthonormal basis for the tangent space of the weights of this rank."""
         return self.has_core
 
+    @property
+    def has_costly_tangent(self) -> bool:
+        """Whether steps in the tangent space pay for few samples only: passes over the blocks read these less often."""
+        return False
+
     def tangent(self) -> Tangent:
         """Return the tangent space at this weight, for formats with `has_tangent`."""
         return self.as_tucker().tangent().seen_as(self._from_tucker)
@@ -247,6 +260,14 @@ class Weight(ABC):
     def with_tucker_tensors(self, tensors: list[tuple[Array, list[Array]]]) -> Weight:
         """Return the weight with these cores and factors."""
         return self.with_core(*tensors[0])
+
+    def components(self) -> Components | None:
+        """Return the core of a sum of rank-one tensors as such a sum; None for weights that any core makes up."""
+        return None
+
+    def with_components(self, spans: list[Array], factors: list[Array], lengths: Array) -> Weight:
+        """Return the weight with these spans, and factors of the core in these; see `components`."""
+        raise NotImplementedError
 
     @property
     def largest_size(self) -> int:

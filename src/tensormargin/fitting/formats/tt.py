@@ -2,7 +2,8 @@
 
 Gauge: mixed canonical form. Cores left of the centre have orthonormal columns as (r I) x r' matrices, cores right of
 it orthonormal rows as r x (I r') matrices. The centre core thus has the norm of the weight and is the free block.
-Moving the centre by one takes a QR decomposition and changes only two neighbouring cores.
+Moving the centre by one takes a QR decomposition and changes only two neighbouring cores. Weights of three modes with
+bonds r and r' are the Tucker weights of rank (r, r r', r').
 """
 
 from __future__ import annotations
@@ -58,9 +59,12 @@ class TTWeight(Weight):
         ranks = cls.valid_rank(rank, tensor.shape)
         if tensor.ndim > 2 and set(ranks) == {1}:  # cutting off one mode after the other would depend on their order
             return cls._of_rank_one(*CPWeight.from_dense(tensor, 1, rng).core_and_factors())
-        if _is_backwards(tensor, ranks):
-            return cls._cut(tensor.T, ranks[::-1])._mirrored()
-        return cls._cut(tensor, ranks)
+        backwards = _is_backwards(tensor, ranks)
+        if tensor.ndim == 3:  # as a Tucker weight, without a first and a last mode
+            first, last = ranks
+            tucker = TuckerWeight.from_dense(tensor, (first, min(tensor.shape[1], first * last), last), rng)
+            return cls._of_three(*tucker.core_and_factors(), backwards)
+        return cls._cut(tensor.T, ranks[::-1])._mirrored() if backwards else cls._cut(tensor, ranks)
 
     @classmethod
     def _cut(cls, tensor: Array, ranks: tuple[int, ...]) -> Self:
@@ -133,8 +137,8 @@ class TTWeight(Weight):
 
     @property
     def has_core(self) -> bool:
-        """Whether the weight is a matrix or a tensor of rank one, which are Tucker weights as well."""
-        return len(self.cores) == 2 or (len(self.cores) > 2 and set(self.rank) == {1})
+        """Whether this is a tensor of two or three modes or of rank one, which are Tucker weights as well."""
+        return len(self.cores) in (2, 3) or (len(self.cores) > 3 and set(self.rank) == {1})
 
     def tangent(self) -> Tangent:
         """Return the tangent space: changes of each core away from its span, and any last core."""
@@ -182,9 +186,16 @@ class TTWeight(Weight):
         return type(self)(_mirrored(self.cores), len(self.cores) - 1 - self.centre, not self.backwards)
 
     def with_core(self, core: Array, factors: list[Array]) -> TTWeight:
-        if len(factors) > 2:
+        if len(factors) == 2:
+            return type(self)([factors[0][None], (core @ factors[1].T)[:, :, None]], 1)
+        if len(factors) > 3:
             return self._of_rank_one(core, factors)
-        return type(self)([factors[0][None], (core @ factors[1].T)[:, :, None]], 1)
+        return self._of_three(core, factors, self.backwards)
+
+    @classmethod
+    def _of_three(cls, core: Array, factors: list[Array], backwards: bool) -> Self:
+        first, second, third = factors
+        return cls([first[None], np.einsum("abc,jb->ajc", core, second), third.T[:, :, None]], 1, backwards)
 
     @classmethod
     def _of_rank_one(cls, core: Array, factors: list[Array]) -> Self:
@@ -192,7 +203,15 @@ class TTWeight(Weight):
         return cls([*cores[:-1], core.item() * cores[-1]], len(cores) - 1)
 
     def as_tucker(self) -> TuckerWeight:
-        if len(self.cores) > 2:
+        if len(self.cores) == 3:
+            first, middle, last = self._centred_at(1).cores
+            rows = middle.transpose(1, 0, 2).reshape(middle.shape[1], -1)
+            second = np.eye(len(rows))
+            if rows.shape[1] < len(rows):
+                second, rows = np.linalg.qr(rows)
+            core = rows.reshape(-1, len(middle), len(last)).transpose(1, 0, 2)
+            return TuckerWeight(core, [first[0], second, last[:, :, 0].T])
+        if len(self.cores) > 3:
             lengths = [float(np.linalg.norm(core)) for core in self.cores]
             units = [
                 core[0] / length if length > 0 else np.full(core[0].shape, core.size**-0.5)  # zero has any direction

@@ -270,6 +270,10 @@ class ViewsWeight(Weight):
         return all(part.is_flat or part.unit.has_tangent for part in self._parts)
 
     @property
+    def has_costly_tangent(self) -> bool:
+        return any(not part.is_flat and part.unit.has_costly_tangent for part in self._parts)
+
+    @property
     def has_core(self) -> bool:
         """Whether all weights but small full ones are the Tucker weights of one rank."""
         return self._rides and all(part.is_flat or part.unit.has_core for part in self._parts)

@@ -27,14 +27,14 @@ _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _ARGUMENTS = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
     "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 2, _INTEGER, *[_ARRAY] * 10],
-    "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 7, _NUMBER, *[_ARRAY] * 7],
+    "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 8, _NUMBER, *[_ARRAY] * 7],
 }
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _MOST_MODES, _RECORDED, _NO_START = 16, 4, 4  # as in small_fit.c
 _MOST_RECORDS = 10_000  # sweeps of one call
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
-ABI = 3
+ABI = 4
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
@@ -234,25 +234,27 @@ class SmallFit:
     ) -> None:
         tensors = weight.tucker_tensors()
         self._format, self._problem, self._columns, self._tol = weight, problem, columns, tol
+        self._components = weight.components()
         self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
-        self._entries = [self._flat(tensors, beta)]
+        self._entries = [self._flat(weight, beta)]
         self.objective, self.intercept, self.scale, self.converged = np.inf, 0.0, np.inf, False
         self.records: FloatArray = np.empty((0, _RECORDED))
         # The start from all tensors takes all eigenvectors, which takes long if there are many, and no rank-one steps.
-        plain = all(len(sizes) < 3 or max(ranks) > 1 for ranks, sizes in self._shapes)
+        plain = self._components is None and all(len(sizes) < 3 or max(ranks) > 1 for ranks, sizes in self._shapes)
         self.truncates = plain and all(max(sizes, default=1) <= tuning.MOST_EIGENVECTORS for _, sizes in self._shapes)
 
-    def _flat(self, tensors: Any, beta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return all cores, all factors, and the dual point."""
-        objective = self._problem.objective
+    def _flat(self, weight: Weight, beta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return all cores, all factors and what else makes up the weight, and the dual point."""
+        objective, tensors, components = self._problem.objective, weight.tucker_tensors(), weight.components()
         beta = objective.mu2 * objective.weights if beta is None else beta
         cores = [core.ravel() for core, _ in tensors]
         factors = [factor.ravel() for _, factors in tensors for factor in factors]
+        factors += [] if components is None else [part.ravel() for part in (*components.factors, components.lengths)]
         return np.concatenate(cores), np.concatenate(factors or [np.empty(0)]), beta
 
     def add_start(self, weight: Weight, beta: FloatArray | None) -> None:
         """Let sweeps begin at a second start as well; the one that gets ahead goes on."""
-        self._entries.append(self._flat(weight.tucker_tensors(), beta))
+        self._entries.append(self._flat(weight, beta))
 
     def run(self, most: int, from_all: bool = False) -> bool | None:
         """Make at most so many sweeps, and return whether all solves were exact; what was reached is kept anyway.
@@ -270,11 +272,22 @@ class SmallFit:
         orders = np.array([len(sizes) for _, sizes in self._shapes], np.int64)
         sizes = np.array([size for ranks, own in self._shapes for size in own or ranks], np.int64)
         ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
+        own = self._components
+        components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted], np.int64)
         fit = NativeCall(
             "tensormargin_fit",
             len(objective.weights),
             len(orders),
-            *(orders, sizes, ranks, self._columns, self._problem.signs, objective.weights, strengths(objective)),
+            *(
+                orders,
+                sizes,
+                ranks,
+                components,
+                self._columns,
+                self._problem.signs,
+                objective.weights,
+                strengths(objective),
+            ),
             self._problem.bias_scale,
             *(limits(self._format.wide), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)),
             *(core, factors, self.beta, state, records),
@@ -298,6 +311,10 @@ class SmallFit:
                 factors = factors[size * rank :]
             tensors.append((core[: prod(ranks)].reshape(ranks), own))
             core = core[prod(ranks) :]
+        if self._components is not None:
+            inner = [len(factor) * len(factor.T) for factor in self._components.factors]
+            *parts, lengths, _ = np.split(factors, np.cumsum([*inner, len(self._components.lengths)]))
+            return self._format.with_components(tensors[0][1], parts, lengths)
         return self._format.with_tucker_tensors(tensors)
 
 
@@ -307,6 +324,7 @@ def small_fit(
     """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
     if not samples.in_memory or len(samples) * weight.largest_size > tuning.SMALL_SAMPLES:
         return None
-    if weight.n_modes > _MOST_MODES or not weight.has_core or len(weight.block_names) == 1:
+    is_known = weight.has_core or (weight.has_tangent and weight.components() is not None)
+    if weight.n_modes > _MOST_MODES or not is_known or len(weight.block_names) == 1:
         return None
     return SmallFit(samples.columns, problem, weight, beta, tol) if has_native("tensormargin_fit") else None

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABI 3 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 4 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16

@@ -4,7 +4,8 @@
  * The same steps as fitting/alternation.py takes with fitting/formats/tucker.py, in one call without the GIL.
  * tests/fitting/test_small_fits.py compares both. The weight is a Tucker tensor with orthonormal factors; all arrays are
  * row-major. With several views there is one such tensor per view, and the columns of all views are side by side; a full
- * weight is one of order zero, which has a core but no factors.
+ * weight is one of order zero, which has a core but no factors. A sum of rank-one tensors (fitting/formats/cp.py) is such
+ * a tensor whose core is a sum of rank-one tensors, and instead of the core one of its factors is fitted.
  */
 
 #include "small.h"
@@ -14,14 +15,19 @@
 #define SYMMETRIC 1e-6 /* as in formats/base.py */
 #define NOT_EXACT 3
 #define NO_START 4
+#define DEPENDENT 1e-4 /* square of the one in formats/cp.py */
+#define VANISHING 1e-10 /* as in formats/cp.py */
+#define SMALLEST 1e-4 /* as in formats/cp.py */
 
 typedef struct {
     int64_t order, entries, core_size;
     const int64_t *sizes, *ranks;
+    int64_t count, fitted; /* rank-one tensors, or 0; and the factor of these that is fitted after a step */
 } Shape;
 
-typedef struct { /* a core, and one size x rank factor per mode */
-    double *core, *factors[MOST_MODES];
+typedef struct { /* a core, and one size x rank factor per mode; for a sum of rank-one tensors also the factors of the
+                    core, with unit columns (rank x count), and the lengths of its components */
+    double *core, *factors[MOST_MODES], *inner[MOST_MODES], *lengths;
 } Tucker;
 
 typedef struct { /* one Tucker tensor per view, with all cores one after the other */
@@ -40,6 +46,11 @@ typedef struct { /* what is known of a view, and memory for its bases */
     double *bases[MOST_MODES]; /* size x (rank + added): a factor, and the directions in which it changes */
     double *triangles[MOST_MODES];
     int64_t wide[MOST_MODES]; /* rank + added */
+    double *whitening[MOST_MODES]; /* of sums of rank-one tensors: count x count, from rows to their products */
+    int64_t within;                /* columns of the tangent space that change the core */
+    double *last, *last_factor; /* samples contracted with a factor of the last mode, and that one */
+    int has_last;
+    double *basis, *changes;       /* these: core_size x within, and the changes of inner factors that they stand for */
 } View;
 
 typedef struct {
@@ -55,6 +66,10 @@ typedef struct {
     double *unfolded;        /* the same of a dense tensor */
     double *dense;           /* the weight before the sweep */
     Weight trial, other;     /* at the end of a step */
+    double *products;        /* of the columns of inner factors */
+    double *jacobian;        /* of a core that is a sum of rank-one tensors */
+    double *factor;          /* a factor of such a sum; its solution, and rows and whitening */
+    double *step;            /* lengths, and coordinates of a change of the core */
 } Memory;
 
 typedef struct { /* when to stop; see alternation.py and tuning.py */
@@ -116,51 +131,81 @@ FAST static void multiply_mode(const double *tensor, int64_t outer, int64_t size
         }
 }
 
-/* Diagonalise a symmetric matrix by Jacobi rotations; the columns of axes are its eigenvectors, largest value first. */
-static void eigenvectors(double *matrix, int64_t size, double *axes) {
-    for (int64_t a = 0; a < size; a++)
-        for (int64_t b = 0; b < size; b++) axes[a * size + b] = a == b;
-    for (int64_t round = 0; round < 60; round++) {
-        double off = 0.0, all = 0.0;
-        for (int64_t a = 0; a < size; a++)
-            for (int64_t b = 0; b < size; b++) {
-                all += matrix[a * size + b] * matrix[a * size + b];
-                if (a != b) off += matrix[a * size + b] * matrix[a * size + b];
-            }
-        if (!(off > EPSILON * EPSILON * all)) break;
-        for (int64_t a = 0; a < size - 1; a++)
-            for (int64_t b = a + 1; b < size; b++) {
-                double corner = matrix[a * size + b];
-                if (corner == 0.0) continue;
-                double slant = (matrix[b * size + b] - matrix[a * size + a]) / (2.0 * corner);
-                double tangent = (slant < 0.0 ? -1.0 : 1.0) / (fabs(slant) + sqrt(1.0 + slant * slant));
-                double cosine = 1.0 / sqrt(1.0 + tangent * tangent), sine = tangent * cosine;
-                for (int64_t k = 0; k < size; k++) {
-                    double left = matrix[k * size + a], right = matrix[k * size + b];
-                    matrix[k * size + a] = cosine * left - sine * right;
-                    matrix[k * size + b] = sine * left + cosine * right;
-                }
-                for (int64_t k = 0; k < size; k++) {
-                    double left = matrix[a * size + k], right = matrix[b * size + k];
-                    matrix[a * size + k] = cosine * left - sine * right;
-                    matrix[b * size + k] = sine * left + cosine * right;
-                    left = axes[k * size + a], right = axes[k * size + b];
-                    axes[k * size + a] = cosine * left - sine * right;
-                    axes[k * size + b] = sine * left + cosine * right;
-                }
-            }
-    }
-    for (int64_t a = 0; a < size; a++) { /* sort */
-        int64_t best = a;
-        for (int64_t b = a + 1; b < size; b++)
-            if (matrix[b * size + b] > matrix[best * size + best]) best = b;
-        if (best == a) continue;
-        double value = matrix[a * size + a];
-        matrix[a * size + a] = matrix[best * size + best], matrix[best * size + best] = value;
-        for (int64_t k = 0; k < size; k++) {
-            value = axes[k * size + a];
-            axes[k * size + a] = axes[k * size + best], axes[k * size + best] = value;
+/* Reflect the rows of a size x width matrix; along is memory for a row. */
+FAST static void reflect(const double *turn, int64_t size, double *matrix, int64_t width, double *along) {
+    memset(along, 0, width * sizeof(double));
+    for (int64_t s = 0; s < size; s++) add(along, turn[s], matrix + s * width, width);
+    for (int64_t s = 0; s < size; s++) add(matrix + s * width, -turn[s], along, width);
+}
+
+/* Turn a symmetric matrix to one with three diagonals, by reflections from both sides; write its diagonal and the one
+ * next to it, and as rows the axes in which it has that form. memory is for 2 size numbers. */
+static void to_three_diagonals(double *matrix, int64_t size, double *diagonal, double *next, double *rows,
+                               double *memory) {
+    double *turn = memory, *along = memory + size;
+    for (int64_t i = 0; i < size * size; i++) rows[i] = i % (size + 1) == 0;
+    for (int64_t k = 0; k < size - 1; k++) {
+        int64_t left = size - k - 1;
+        double *rest = matrix + (k + 1) * size + k + 1;
+        for (int64_t i = 0; i < left; i++) turn[i] = matrix[(k + 1 + i) * size + k];
+        double length = sqrt(dot(turn, turn, left));
+        diagonal[k] = matrix[k * (size + 1)], next[k] = turn[0] < 0.0 ? length : -length;
+        turn[0] -= next[k];
+        double square = dot(turn, turn, left), scale = square > 0.0 ? sqrt(2.0 / square) : 0.0;
+        for (int64_t i = 0; i < left; i++) turn[i] *= scale;
+        for (int64_t i = 0; i < left; i++) along[i] = dot(rest + i * size, turn, left);
+        add(along, -0.5 * dot(along, turn, left), turn, left);
+        for (int64_t i = 0; i < left; i++) {
+            add(rest + i * size, -turn[i], along, left);
+            add(rest + i * size, -along[i], turn, left);
         }
+        reflect(turn, left, rows + (k + 1) * size, size, along);
+    }
+    diagonal[size - 1] = matrix[size * size - 1], next[size - 1] = 0.0;
+}
+
+/* One round of the QL algorithm with implicit shifts for a matrix with three diagonals, from first to last row. */
+static void shift_diagonals(double *diagonal, double *next, int64_t first, int64_t last, double *rows, int64_t size) {
+    double slant = (diagonal[first + 1] - diagonal[first]) / (2.0 * next[first]), sine = 1.0, cosine = 1.0, moved = 0.0;
+    double bulge = diagonal[last] - diagonal[first] + next[first] / (slant + copysign(hypot(slant, 1.0), slant));
+    for (int64_t i = last - 1; i >= first; i--) {
+        double over = sine * next[i], own = cosine * next[i], length = hypot(over, bulge);
+        next[i + 1] = length;
+        if (length == 0.0) { /* it has fallen apart */
+            diagonal[i + 1] -= moved, next[last] = 0.0;
+            return;
+        }
+        sine = over / length, cosine = bulge / length, bulge = diagonal[i + 1] - moved;
+        double turned = (diagonal[i] - bulge) * sine + 2.0 * cosine * own;
+        moved = sine * turned, diagonal[i + 1] = bulge + moved, bulge = cosine * turned - own;
+        double *upper = rows + i * size, *lower = upper + size;
+        for (int64_t k = 0; k < size; k++) {
+            double above = upper[k], below = lower[k];
+            lower[k] = sine * above + cosine * below, upper[k] = cosine * above - sine * below;
+        }
+    }
+    diagonal[first] -= moved, next[first] = bulge, next[last] = 0.0;
+}
+
+/* Diagonalise a symmetric matrix; the columns of axes are its eigenvectors, largest value first. memory is for size^2 +
+ * 4 size numbers. */
+FAST static void eigenvectors(double *matrix, int64_t size, double *axes, double *memory) {
+    double *rows = memory, *diagonal = rows + size * size, *next = diagonal + size;
+    to_three_diagonals(matrix, size, diagonal, next, rows, next + size);
+    for (int64_t first = 0; first < size; first++)
+        for (int64_t round = 0; round < 60; round++) {
+            int64_t last = first;
+            for (; last + 1 < size; last++)
+                if (fabs(next[last]) <= EPSILON * (fabs(diagonal[last]) + fabs(diagonal[last + 1]))) break;
+            if (last == first) break;
+            shift_diagonals(diagonal, next, first, last, rows, size);
+        }
+    for (int64_t a = 0; a < size; a++) { /* in order of the values */
+        int64_t best = 0;
+        for (int64_t b = 1; b < size; b++)
+            if (diagonal[b] > diagonal[best]) best = b;
+        matrix[a * (size + 1)] = diagonal[best], diagonal[best] = -INFINITY;
+        for (int64_t k = 0; k < size; k++) axes[k * size + a] = rows[best * size + k];
     }
 }
 
@@ -196,13 +241,6 @@ static void orthonormalise(double *matrix, int64_t rows, int64_t columns, double
     }
 }
 
-/* Reflect the rows of a size x width matrix; along is memory for a row. */
-FAST static void reflect(const double *turn, int64_t size, double *matrix, int64_t width, double *along) {
-    memset(along, 0, width * sizeof(double));
-    for (int64_t s = 0; s < size; s++) add(along, turn[s], matrix + s * width, width);
-    for (int64_t s = 0; s < size; s++) add(matrix + s * width, -turn[s], along, width);
-}
-
 /* Write reflections that turn the span of orthonormal columns to that of the last axes, one after the other; what they
  * turn to the others are the directions away from it. memory is for size x rank + rank numbers. */
 static void find_turns(const double *factor, int64_t size, int64_t rank, double *turns, double *memory) {
@@ -223,8 +261,21 @@ static void find_turns(const double *factor, int64_t size, int64_t rank, double 
 
 /* ---- contractions ---- */
 
+/* Contract the samples with the factor of the last mode; what was contracted with the same factor last time is kept. */
+static const double *contract_last(Memory *m, View *view, const double *factor) {
+    const Shape *shape = &view->shape;
+    int64_t last = shape->order - 1, size = shape->sizes[last], rank = shape->ranks[last];
+    size_t bytes = size * rank * sizeof(double);
+    if (!view->has_last || memcmp(view->last_factor, factor, bytes) != 0) {
+        multiply_mode(view->samples, shape->entries / size, size, m->task->n, factor, rank, 1, view->last);
+        memcpy(view->last_factor, factor, bytes);
+        view->has_last = 1;
+    }
+    return view->last;
+}
+
 /* Contract the samples with the factors of all modes but one (-1: of all); return where the result lies. */
-static const double *contract(Memory *m, const View *view, double *const *factors, int64_t skipped) {
+static const double *contract(Memory *m, View *view, double *const *factors, int64_t skipped) {
     const Shape *shape = &view->shape;
     const double *from = view->samples;
     double *to = m->here, *spare = m->there;
@@ -236,36 +287,48 @@ static const double *contract(Memory *m, const View *view, double *const *factor
             inner *= size;
             continue;
         }
-        multiply_mode(from, outer, size, inner, factors[k], rank, 1, to);
+        if (k == shape->order - 1) {
+            from = contract_last(m, view, factors[k]);
+        } else {
+            multiply_mode(from, outer, size, inner, factors[k], rank, 1, to);
+            from = to;
+            to = spare;
+            spare = (double *)from;
+        }
         inner *= rank;
-        from = to;
-        to = spare;
-        spare = (double *)from;
     }
     return from;
 }
 
-/* Write the columns of the tangent space's design that change one factor away from its span, and rank^2 more behind them;
+/* Write the columns of a design for one factor, size x width, given rows of the core for all other modes, others x width;
  * those of the core as well, if asked for the first mode. */
-FAST static void changes_of_factor(Memory *m, const View *view, const Tucker *weight, int64_t mode, double *columns,
-                                   double *core) {
+FAST static void columns_of_factor(Memory *m, View *view, const Tucker *weight, int64_t mode, const double *rows,
+                                   int64_t width, double *columns, double *core) {
     const Shape *shape = &view->shape;
-    int64_t n = m->task->n, size = shape->sizes[mode], rank = shape->ranks[mode], lead = 1, trail = 1;
+    int64_t n = m->task->n, size = shape->sizes[mode], lead = 1, trail = 1;
     for (int64_t k = 0; k < shape->order; k++) {
         if (k < mode) lead *= shape->ranks[k];
         if (k > mode) trail *= shape->ranks[k];
     }
-    const double *partial = contract(m, view, weight->factors, mode), *rows = view->rows[mode];
-    if (core != NULL) multiply_mode(partial, 1, size, trail * n, weight->factors[mode], rank, 1, core);
-    memset(columns, 0, size * rank * n * sizeof(double));
+    const double *partial = contract(m, view, weight->factors, mode);
+    if (core != NULL) multiply_mode(partial, 1, size, trail * n, weight->factors[mode], shape->ranks[mode], 1, core);
+    memset(columns, 0, size * width * n * sizeof(double));
     for (int64_t l = 0; l < lead; l++)
         for (int64_t s = 0; s < size; s++)
             for (int64_t t = 0; t < trail; t++)
-                for (int64_t a = 0; a < rank; a++) {
-                    double entry = rows[(l * trail + t) * rank + a];
+                for (int64_t a = 0; a < width; a++) {
+                    double entry = rows[(l * trail + t) * width + a];
                     if (entry != 0.0)
-                        add(columns + (s * rank + a) * n, entry, partial + ((l * size + s) * trail + t) * n, n);
+                        add(columns + (s * width + a) * n, entry, partial + ((l * size + s) * trail + t) * n, n);
                 }
+}
+
+/* Write the columns of the tangent space's design that change one factor away from its span, and rank^2 more behind them;
+ * those of the core as well, if asked for the first mode. */
+FAST static void changes_of_factor(Memory *m, View *view, const Tucker *weight, int64_t mode, double *columns,
+                                   double *core) {
+    int64_t n = m->task->n, size = view->shape.sizes[mode], rank = view->shape.ranks[mode];
+    columns_of_factor(m, view, weight, mode, view->rows[mode], rank, columns, core);
     find_turns(weight->factors[mode], size, rank, view->turns[mode], m->change);
     for (int64_t a = 0; a < rank; a++) /* the contracted samples are no longer needed */
         reflect(view->turns[mode] + a * size, size - a, columns, rank * n, m->here);
@@ -280,18 +343,20 @@ static int64_t away(const Shape *shape, int64_t mode) { return (shape->sizes[mod
 static void tangent_design(Memory *m, const Weight *weight) {
     double *next = m->design;
     for (int64_t v = 0; v < m->n_views; v++) {
-        const View *view = m->views + v;
+        View *view = m->views + v;
         const Shape *shape = &view->shape;
         const Tucker *own = weight->views + v;
-        double *core = next;
+        double *core = shape->count > 0 ? m->cores : next;
         int shared = shape->order > 0 && is_free(shape, 0);
         if (!shared) memcpy(core, contract(m, view, own->factors, -1), shape->core_size * m->task->n * sizeof(double));
-        next += shape->core_size * m->task->n;
+        double *of_core = next;
+        next += view->within * m->task->n;
         for (int64_t k = 0; k < shape->order; k++) {
             if (!is_free(shape, k)) continue;
             changes_of_factor(m, view, own, k, next, k == 0 ? core : NULL);
             next += away(shape, k) * m->task->n;
         }
+        if (shape->count > 0) multiply_mode(core, 1, shape->core_size, m->task->n, view->basis, view->within, 1, of_core);
     }
 }
 
@@ -311,6 +376,126 @@ static void bases_of_core(Memory *m, View *view, const Tucker *weight) {
         else if (is_free(shape, k))
             orthonormalise(view->rows[k], others, rank, m->part);
         lead *= rank;
+    }
+}
+
+/* ---- sums of rank-one tensors ---- */
+
+/* Write the products of the columns of all inner factors but one (-1: of all), others x count. */
+static void multiply_columns(const Shape *shape, const Tucker *weight, int64_t skipped, double *out) {
+    int64_t done = 1, count = shape->count;
+    for (int64_t r = 0; r < count; r++) out[r] = 1.0;
+    for (int64_t k = 0; k < shape->order; k++) {
+        if (k == skipped) continue;
+        int64_t rank = shape->ranks[k];
+        for (int64_t o = done - 1; o >= 0; o--)
+            for (int64_t i = rank - 1; i >= 0; i--)
+                for (int64_t r = 0; r < count; r++)
+                    out[(o * rank + i) * count + r] = out[o * count + r] * weight->inner[k][i * count + r];
+        done *= rank;
+    }
+}
+
+/* Write an orthonormal basis of these products, others x count, and the matrix that turns them into it; zeros stand for
+ * directions whose squared length is below a share of the largest. gram and axes are memory for count^2 and
+ * 2 count^2 + 4 count numbers. */
+static void whiten_columns(const double *products, int64_t others, int64_t count, double share, double *gram,
+                           double *axes, double *whitening, double *rows) {
+    for (int64_t a = 0; a < count; a++)
+        for (int64_t b = 0; b < count; b++) {
+            double sum = 0.0;
+            for (int64_t o = 0; o < others; o++) sum += products[o * count + a] * products[o * count + b];
+            gram[a * count + b] = sum;
+        }
+    eigenvectors(gram, count, axes, axes + count * count);
+    for (int64_t a = 0; a < count; a++) {
+        double value = gram[a * count + a], factor = value > share * gram[0] ? 1.0 / sqrt(value) : 0.0;
+        for (int64_t r = 0; r < count; r++) whitening[r * count + a] = factor * axes[r * count + a];
+    }
+    memset(rows, 0, others * count * sizeof(double));
+    for (int64_t o = 0; o < others; o++)
+        for (int64_t r = 0; r < count; r++) add(rows + o * count, products[o * count + r], whitening + r * count, count);
+}
+
+/* Write a factor with columns of any length, size x count, into a weight: orthonormal columns that span it, and unit
+ * columns in these. The lengths of the components are multiplied by those of its columns. */
+static void write_factor(Memory *m, const Shape *shape, int64_t mode, double *factor, Tucker *out) {
+    int64_t size = shape->sizes[mode], rank = shape->ranks[mode], count = shape->count;
+    double *span = out->factors[mode], *inner = out->inner[mode];
+    for (int64_t r = 0; r < count; r++) {
+        double square = 0.0;
+        for (int64_t i = 0; i < size; i++) square += factor[i * count + r] * factor[i * count + r];
+        double length = sqrt(square);
+        out->lengths[r] *= length;
+        for (int64_t i = 0; i < size; i++) {
+            double *entry = factor + i * count + r;
+            *entry = length > 0.0 ? *entry / length : sqrt(1.0 / size);
+        }
+    }
+    if (rank < count || rank == size) { /* all directions */
+        for (int64_t i = 0; i < size * rank; i++) span[i] = i % (rank + 1) == 0;
+    } else {
+        memcpy(span, factor, size * rank * sizeof(double));
+        orthonormalise(span, size, rank, m->part);
+    }
+    memset(inner, 0, rank * count * sizeof(double));
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t a = 0; a < rank; a++) add(inner + a * count, span[i * rank + a], factor + i * count, count);
+}
+
+/* Write the core of a weight from its inner factors. */
+static void sum_components(Memory *m, const Shape *shape, Tucker *weight) {
+    multiply_columns(shape, weight, -1, m->products);
+    for (int64_t c = 0; c < shape->core_size; c++)
+        weight->core[c] = dot(m->products + c * shape->count, weight->lengths, shape->count);
+}
+
+/* Write the changes of a core with its inner factors, core_size x (all of their entries); return the number of these. */
+static int64_t write_jacobian(Memory *m, const Shape *shape, const Tucker *weight) {
+    int64_t count = shape->count, width = 0, first = 0, trail = shape->core_size;
+    for (int64_t k = 0; k < shape->order; k++) width += shape->ranks[k] * count;
+    memset(m->jacobian, 0, shape->core_size * width * sizeof(double));
+    for (int64_t k = 0; k < shape->order; k++) {
+        int64_t rank = shape->ranks[k];
+        trail /= rank;
+        multiply_columns(shape, weight, k, m->products);
+        for (int64_t other = 0; other < shape->core_size / rank; other++)
+            for (int64_t i = 0; i < rank; i++)
+                memcpy(m->jacobian + (((other / trail) * rank + i) * trail + other % trail) * width + first + i * count,
+                       m->products + other * count, count * sizeof(double));
+        first += rank * count;
+    }
+    return width;
+}
+
+/* Write the part of the tangent space that changes the core of a sum of rank-one tensors, and rows for the others. */
+static void bases_of_components(Memory *m, View *view, const Tucker *weight) {
+    const Shape *shape = &view->shape;
+    int64_t width = write_jacobian(m, shape, weight), kept = 0;
+    double *gram = m->jacobian + shape->core_size * width, *axes = gram + width * width;
+    for (int64_t a = 0; a < width; a++)
+        for (int64_t b = 0; b <= a; b++) {
+            double sum = 0.0;
+            for (int64_t c = 0; c < shape->core_size; c++) sum += m->jacobian[c * width + a] * m->jacobian[c * width + b];
+            gram[a * width + b] = gram[b * width + a] = sum;
+        }
+    eigenvectors(gram, width, axes, axes + width * width);
+    while (kept < width && kept < shape->core_size && gram[kept * (width + 1)] > DEPENDENT * gram[0]) kept++;
+    memset(view->basis, 0, shape->core_size * kept * sizeof(double));
+    for (int64_t a = 0; a < kept; a++) {
+        double root = sqrt(gram[a * (width + 1)]);
+        for (int64_t b = 0; b < width; b++) view->changes[b * kept + a] = axes[b * width + a] / root;
+    }
+    for (int64_t c = 0; c < shape->core_size; c++)
+        for (int64_t b = 0; b < width; b++)
+            add(view->basis + c * kept, m->jacobian[c * width + b], view->changes + b * kept, kept);
+    m->width += kept - view->within, view->width += kept - view->within, view->within = kept;
+    for (int64_t k = 0; k < shape->order; k++) {
+        if (!is_free(shape, k)) continue;
+        int64_t count = shape->count;
+        multiply_columns(shape, weight, k, m->products);
+        whiten_columns(m->products, shape->core_size / shape->ranks[k], count, DEPENDENT, gram, gram + count * count,
+                       view->whitening[k], view->rows[k]);
     }
 }
 
@@ -392,8 +577,17 @@ static void leading_vectors(Memory *m, const View *view, int64_t mode) {
                 sum += dot(m->whole + (l * wide + a) * trail, m->whole + (l * wide + b) * trail, trail);
             m->gram[a * wide + b] = m->gram[b * wide + a] = sum;
         }
-    eigenvectors(m->gram, wide, all);
+    eigenvectors(m->gram, wide, all, all + wide * wide);
     for (int64_t a = 0; a < wide; a++) memcpy(m->axes + a * rank, all + a * wide, rank * sizeof(double));
+}
+
+/* Write the change of a factor, size x rank, given its coordinates in the directions away from its span. */
+static void turn_back(Memory *m, const View *view, int64_t mode, const double *coordinates) {
+    int64_t size = view->shape.sizes[mode], rank = view->shape.ranks[mode], own = away(&view->shape, mode);
+    memcpy(m->change, coordinates, own * sizeof(double));
+    memset(m->change + own, 0, rank * rank * sizeof(double));
+    for (int64_t a = rank - 1; a >= 0 && own > 0; a--)
+        reflect(view->turns[mode] + a * size, size - a, m->change, rank, m->part);
 }
 
 /* Write a weight of one view; see retract. */
@@ -406,10 +600,7 @@ static void retract_view(Memory *m, View *view, const Tucker *at, const double *
     if (shape->order == 0) return;
     for (int64_t k = 0; k < shape->order; k++) {
         int64_t rank = shape->ranks[k], own = away(shape, k);
-        memcpy(m->change, change, own * sizeof(double));
-        memset(m->change + own, 0, rank * rank * sizeof(double));
-        for (int64_t a = rank - 1; a >= 0 && own > 0; a--)
-            reflect(view->turns[k] + a * shape->sizes[k], shape->sizes[k] - a, m->change, rank, m->part);
+        turn_back(m, view, k, change);
         widen(m, view, at->factors[k], own > 0 ? m->change : NULL, share, k);
         change += own;
         size *= view->wide[k];
@@ -434,19 +625,89 @@ static void retract_view(Memory *m, View *view, const Tucker *at, const double *
     }
 }
 
+/* Write a sum of rank-one tensors whose factors have changed, with lengths spread evenly over them; see retract. */
+static void retract_components(Memory *m, View *view, const Tucker *at, const double *vector, double share, Tucker *out) {
+    const Shape *shape = &view->shape;
+    const double *change = vector + view->within, *turns = view->changes;
+    int64_t count = shape->count, within = view->within;
+    double *roots = m->step, *others = roots + count, *moved = others + count, longest = 0.0, power = 1.0 / shape->order;
+    for (int64_t r = 0; r < count; r++) {
+        roots[r] = pow(at->lengths[r], power), longest = fmax(longest, roots[r]);
+        out->lengths[r] = 1.0;
+    }
+    if (!(longest > 0.0)) longest = 1.0;
+    for (int64_t r = 0; r < count; r++) others[r] = pow(fmax(roots[r], pow(SMALLEST, power) * longest), shape->order - 1);
+    memcpy(moved, vector, within * sizeof(double));
+    for (int64_t c = 0; c < shape->core_size; c++) add(moved, -at->core[c], view->basis + c * within, within);
+    for (int64_t a = 0; a < within; a++) moved[a] *= share;
+    for (int64_t k = 0; k < shape->order; k++) {
+        int64_t size = shape->sizes[k], rank = shape->ranks[k], own = away(shape, k);
+        double *factor = m->factor;
+        memset(factor, 0, size * count * sizeof(double));
+        for (int64_t a = 0; a < rank; a++)
+            for (int64_t r = 0; r < count; r++, turns += within) {
+                double entry = at->inner[k][a * count + r] * roots[r] + dot(turns, moved, within) / others[r];
+                for (int64_t i = 0; i < size; i++) factor[i * count + r] += at->factors[k][i * rank + a] * entry;
+            }
+        if (own > 0) {
+            turn_back(m, view, k, change);
+            for (int64_t i = 0; i < size; i++)
+                for (int64_t r = 0; r < count; r++)
+                    factor[i * count + r] +=
+                        share * dot(m->change + i * rank, view->whitening[k] + r * count, count) / others[r];
+        }
+        write_factor(m, shape, k, factor, out);
+        change += own;
+    }
+    sum_components(m, shape, out);
+}
+
 /* Write a weight of the same rank near the point of the tangent space that lies a share of the way to a vector. */
 static void retract(Memory *m, const Weight *at, const double *vector, double share, Weight *out) {
     for (int64_t v = 0; v < m->n_views; v++) {
-        retract_view(m, m->views + v, at->views + v, vector, share, out->views + v);
+        View *view = m->views + v;
+        if (view->shape.count > 0) retract_components(m, view, at->views + v, vector, share, out->views + v);
+        else retract_view(m, view, at->views + v, vector, share, out->views + v);
         vector += m->views[v].width;
     }
 }
 
 /* ---- the sweep ---- */
 
+static int has_solved(Weight *weight, int failed, const Answer *answer) {
+    weight->intercept = answer->intercept, weight->primal = answer->primal;
+    weight->dual = answer->dual, weight->scale = answer->scale;
+    return failed;
+}
+
+/* Fit one factor of a sum of rank-one tensors, given the others. */
+static int fit_factor(Memory *m, Weight *weight, const double *beta) {
+    View *view = m->views;
+    const Shape *shape = &view->shape;
+    Tucker *own = weight->views;
+    Answer answer = NOT_SOLVED;
+    int64_t mode = shape->fitted, size = shape->sizes[mode], count = shape->count;
+    double *factor = m->factor, *solution = factor + size * count, *rows = solution + size * count;
+    double *whitening = rows + shape->core_size * count, *gram = whitening + count * count;
+    multiply_columns(shape, own, mode, m->products);
+    whiten_columns(m->products, shape->core_size / shape->ranks[mode], count, VANISHING, gram, gram + count * count,
+                   whitening, rows);
+    columns_of_factor(m, view, own, mode, rows, count, m->cores, NULL);
+    memmove(weight->beta, beta, m->task->n * sizeof(double));
+    int failed = tensormargin_solve_block(m->task, size * count, m->cores, weight->beta, solution, &answer);
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t r = 0; r < count; r++)
+            factor[i * count + r] = dot(solution + i * count, whitening + r * count, count);
+    for (int64_t r = 0; r < count; r++) own->lengths[r] = 1.0;
+    write_factor(m, shape, mode, factor, own);
+    sum_components(m, shape, own);
+    return has_solved(weight, failed, &answer);
+}
+
 /* Fit the core of a weight whose factors are given. */
 static int fit_core(Memory *m, Weight *weight, const double *beta) {
     Answer answer = NOT_SOLVED;
+    if (m->views->shape.count > 0) return fit_factor(m, weight, beta);
     memmove(weight->beta, beta, m->task->n * sizeof(double));
     const double *design = m->cores;
     double *next = m->cores;
@@ -457,9 +718,7 @@ static int fit_core(Memory *m, Weight *weight, const double *beta) {
         else memcpy(next, columns, size * sizeof(double)), next += size;
     }
     int failed = tensormargin_solve_block(m->task, m->core_size, design, weight->beta, weight->core, &answer);
-    weight->intercept = answer.intercept, weight->primal = answer.primal;
-    weight->dual = answer.dual, weight->scale = answer.scale;
-    return failed;
+    return has_solved(weight, failed, &answer);
 }
 
 static double gap_of(const Weight *weight) {
@@ -471,9 +730,12 @@ static void copy_weight(const Memory *m, Weight *to, const Weight *from) {
     memcpy(to->core, from->core, m->core_size * sizeof(double));
     for (int64_t v = 0; v < m->n_views; v++) {
         const Shape *shape = &m->views[v].shape;
-        for (int64_t k = 0; k < shape->order; k++)
+        for (int64_t k = 0; k < shape->order; k++) {
             memcpy(to->views[v].factors[k], from->views[v].factors[k],
                    shape->sizes[k] * shape->ranks[k] * sizeof(double));
+            memcpy(to->views[v].inner[k], from->views[v].inner[k], shape->ranks[k] * shape->count * sizeof(double));
+        }
+        memcpy(to->views[v].lengths, from->views[v].lengths, shape->count * sizeof(double));
     }
     memcpy(to->beta, from->beta, m->task->n * sizeof(double));
     to->intercept = from->intercept, to->primal = from->primal, to->dual = from->dual, to->scale = from->scale;
@@ -552,6 +814,9 @@ static void lay_out_views(const Memory *m, double *core, Pool *factors, Weight *
         weight->views[v].core = take(&cores, shape->core_size);
         for (int64_t k = 0; k < shape->order; k++)
             weight->views[v].factors[k] = take(factors, shape->sizes[k] * shape->ranks[k]);
+        for (int64_t k = 0; k < shape->order; k++)
+            weight->views[v].inner[k] = take(factors, shape->ranks[k] * shape->count);
+        weight->views[v].lengths = take(factors, shape->count);
     }
 }
 
@@ -559,6 +824,28 @@ static void lay_out_weight(const Memory *m, Pool *pool, Weight *weight) {
     double *core = take(pool, m->core_size);
     lay_out_views(m, core, pool, weight);
     weight->beta = take(pool, m->task->n);
+}
+
+/* Most columns of the designs of a core that is a sum of rank-one tensors and of the factor that is fitted, or none. */
+static int64_t width_of_components(const Shape *shape) {
+    return shape->count > 0 ? larger(shape->core_size, shape->sizes[shape->fitted] * shape->count) : 0;
+}
+
+/* Take what only sums of rank-one tensors need; there is one such view at most. */
+static void lay_out_components(Memory *m, View *view, Pool *pool) {
+    const Shape *shape = &view->shape;
+    int64_t count = shape->count, entries = 0, longest = 0;
+    if (count == 0) return;
+    for (int64_t k = 0; k < shape->order; k++) {
+        entries += shape->ranks[k] * count, longest = larger(longest, shape->sizes[k]);
+        view->whitening[k] = take(pool, count * count);
+    }
+    view->basis = take(pool, shape->core_size * shape->core_size);
+    view->changes = take(pool, entries * shape->core_size);
+    m->products = take(pool, shape->core_size * count);
+    m->jacobian = take(pool, shape->core_size * entries + 3 * entries * entries + 4 * entries);
+    m->factor = take(pool, 2 * longest * count + shape->core_size * count + 4 * count * count + 4 * count);
+    m->step = take(pool, 2 * count + shape->core_size);
 }
 
 /* Number of doubles that a fit needs; lays them out if memory is given. */
@@ -571,7 +858,12 @@ static int64_t lay_out(Memory *m, double *memory) {
         View *view = m->views + v;
         const Shape *shape = &view->shape;
         int64_t whole = 1;
-        if (shape->order > 0) contracted = larger(contracted, shape->entries * n);
+        if (shape->order > 0) {
+            int64_t size = shape->sizes[shape->order - 1], rank = shape->ranks[shape->order - 1];
+            contracted = larger(contracted, shape->entries * n);
+            view->last = take(&pool, shape->entries / size * rank * n);
+            view->last_factor = take(&pool, size * rank);
+        }
         for (int64_t k = 0; k < shape->order; k++) {
             whole *= 2 * shape->ranks[k];
             longest = larger(longest, larger(shape->sizes[k], shape->core_size));
@@ -582,17 +874,18 @@ static int64_t lay_out(Memory *m, double *memory) {
             view->triangles[k] = take(&pool, 2 * shape->ranks[k] * shape->ranks[k]);
         }
         largest = larger(largest, whole);
+        lay_out_components(m, view, &pool);
     }
     m->here = take(&pool, larger(contracted, widest * widest * n));
     m->there = take(&pool, larger(contracted, widest * widest * n));
     m->design = take(&pool, n * (larger(m->width, 1) + widest * widest / 4));
     m->vector = take(&pool, m->width);
-    m->cores = take(&pool, m->n_views > 1 ? n * m->core_size : 0);
+    m->cores = take(&pool, m->n_views > 1 ? n * m->core_size : n * width_of_components(&m->views->shape));
     m->whole = take(&pool, largest);
     m->part = take(&pool, longest);
     m->gram = take(&pool, widest * widest);
-    m->axes = take(&pool, 2 * widest * widest);
-    m->unfolded = take(&pool, 2 * longest * longest);
+    m->axes = take(&pool, 3 * widest * widest + 4 * widest);
+    m->unfolded = take(&pool, 3 * longest * longest + 4 * longest);
     m->change = take(&pool, longest * widest + widest);
     m->dense = take(&pool, m->entries);
     return pool.used;
@@ -623,11 +916,11 @@ static double distance(Memory *m, const Weight *weight) {
 
 /* Read the shapes of all views, whose samples lie one after the other. */
 static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
-                     const double *samples) {
+                     const int64_t *components, const double *samples) {
     for (int64_t v = 0; v < m->n_views; v++) {
         View *view = m->views + v;
         int64_t modes = orders[v];
-        view->shape = (Shape){modes, 1, 1, sizes, ranks};
+        view->shape = (Shape){modes, 1, 1, sizes, ranks, components[0], components[1]};
         view->samples = samples;
         view->width = 0;
         for (int64_t k = 0; k < modes; k++) {
@@ -635,7 +928,8 @@ static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, con
             view->width += away(&view->shape, k);
         }
         if (modes == 0) view->shape.entries = view->shape.core_size = sizes[0], modes = 1;
-        view->width += view->shape.core_size;
+        view->within = view->shape.core_size;
+        view->width += view->within;
         m->entries += view->shape.entries, m->core_size += view->shape.core_size, m->width += view->width;
         samples += view->shape.entries * m->task->n;
         sizes += modes, ranks += modes;
@@ -655,7 +949,10 @@ static int sweep(Memory *m, Weight *at, const Rules *rules, double *record) {
     }
     double before = at->primal, length = sqrt(dot(at->core, at->core, m->core_size));
     keep_dense(m, at);
-    for (int64_t v = 0; v < m->n_views; v++) bases_of_core(m, m->views + v, at->views + v);
+    for (int64_t v = 0; v < m->n_views; v++) {
+        if (m->views[v].shape.count > 0) bases_of_components(m, m->views + v, at->views + v);
+        else bases_of_core(m, m->views + v, at->views + v);
+    }
     tangent_design(m, at);
     memcpy(trial->beta, at->beta, n * sizeof(double));
     int failed = tensormargin_solve_block(m->task, m->width, m->design, trial->beta, m->vector, &answer);
@@ -760,7 +1057,7 @@ static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *out) 
                     sum += dot(dense + (l * size + a) * trail, dense + (l * size + b) * trail, trail);
                 gram[a * size + b] = gram[b * size + a] = sum;
             }
-        eigenvectors(gram, size, axes);
+        eigenvectors(gram, size, axes, axes + size * size);
         for (int64_t a = 0; a < size; a++) memcpy(out->factors[k] + a * rank, axes + a * size, rank * sizeof(double));
         lead *= size;
     }
@@ -786,12 +1083,15 @@ static int relaxed_start(Memory *m, const Rules *rules, const double *samples, W
  *
  * n, n_views, orders, sizes, ranks   of the samples and the weight; sizes and ranks of one view after the other. A full
  *            weight has order zero and one size and rank, both its number of entries
+ * components number of rank-one tensors whose sum the weight of a single view is, and the factor that is fitted after a
+ *            step; 0, 0 for a weight with a core
  * samples    sizes x n, one view after the other
  * signs, weights, strengths (lam, mu1, mu2), bias, limits    as in tensormargin_solve_small
  * rules      those of the struct, in its order; then the starts: one, that one and the solution over all tensors (0),
  *            or two
  * core, factors, beta      two weights and dual points, one after the other, of which the first is overwritten by the
- *            solution; the cores of all views one after the other, and the factors
+ *            solution; the cores of all views one after the other, and the factors; of a sum of rank-one tensors, also
+ *            the factors of the core and the lengths of its components
  * state      objective, intercept, scale, number of sweeps, whether they converged: overwritten
  * records    twice the most sweeps x RECORDED numbers, of which the first are overwritten
  *
@@ -799,9 +1099,9 @@ static int relaxed_start(Memory *m, const Rules *rules, const double *samples, W
  * caller has to make the second start. But for NO_START the solution is what was reached.
  */
 int tensormargin_fit(int64_t n, int64_t n_views, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
-                     const double *samples, const double *signs, const double *weights, const double *strengths,
-                     double bias, const double *limits, const double *rules, double *core, double *factors, double *beta,
-                     double *state, double *records) {
+                     const int64_t *components, const double *samples, const double *signs, const double *weights,
+                     const double *strengths, double bias, const double *limits, const double *rules, double *core,
+                     double *factors, double *beta, double *state, double *records) {
     Task task = task_of(n, signs, weights, strengths, bias, limits);
     Rules own = {rules[0], rules[1], rules[2], rules[3], rules[4], rules[5], rules[6], (int64_t)rules[7], (int64_t)rules[8]};
     int64_t starts = (int64_t)rules[9], lead = 0;
@@ -812,7 +1112,7 @@ int tensormargin_fit(int64_t n, int64_t n_views, const int64_t *orders, const in
     m.other = (Weight){.views = parts + n_views, .primal = INFINITY};
     double *memory = NULL;
     if (views != NULL && parts != NULL) {
-        describe(&m, orders, sizes, ranks, samples);
+        describe(&m, orders, sizes, ranks, components, samples);
         memory = malloc(lay_out(&m, NULL) * sizeof(double));
     }
     if (memory == NULL) {
