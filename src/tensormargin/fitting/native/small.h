@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TILE 8
 #define ABI 4 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
@@ -120,9 +121,12 @@ static inline void inner_products(const double *rows, int64_t length, int64_t co
 
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* In square tiles: rows and columns are often a power of two apart, and then share few places of the cache. */
 static inline void transpose(const double *from, int64_t rows, int64_t columns, double *to) {
-    for (int64_t a = 0; a < rows; a++)
-        for (int64_t b = 0; b < columns; b++) to[b * rows + a] = from[a * columns + b];
+    for (int64_t first = 0; first < rows; first += TILE)
+        for (int64_t left = 0; left < columns; left += TILE)
+            for (int64_t a = first; a < rows && a < first + TILE; a++)
+                for (int64_t b = left; b < columns && b < left + TILE; b++) to[b * rows + a] = from[a * columns + b];
 }
 
 typedef struct {

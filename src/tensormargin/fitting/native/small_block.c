@@ -527,8 +527,8 @@ void tensormargin_combine(const double *factored, const int64_t *chosen, int64_t
 }
 
 /* tensormargin_factor_gram for the inner products of the rows of Y, given by its columns. */
-static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
-                           double *memory) {
+FAST static int64_t gram_factor(const double *columns, int64_t n, int64_t width, double *out, int64_t *chosen,
+                                double *memory) {
     double *gram = memory, *rows = gram + n * n;
     transpose(columns, width, n, rows);
     inner_products(rows, width, n, gram);

@@ -140,7 +140,7 @@ FAST static void reflect(const double *turn, int64_t size, double *matrix, int64
 
 /* Turn a symmetric matrix to one with three diagonals, by reflections from both sides; write its diagonal and the one
  * next to it, and as rows the axes in which it has that form. memory is for 2 size numbers. */
-static void to_three_diagonals(double *matrix, int64_t size, double *diagonal, double *next, double *rows,
+FAST static void to_three_diagonals(double *matrix, int64_t size, double *diagonal, double *next, double *rows,
                                double *memory) {
     double *turn = memory, *along = memory + size;
     for (int64_t i = 0; i < size * size; i++) rows[i] = i % (size + 1) == 0;
@@ -165,11 +165,11 @@ static void to_three_diagonals(double *matrix, int64_t size, double *diagonal, d
 }
 
 /* One round of the QL algorithm with implicit shifts for a matrix with three diagonals, from first to last row. */
-static void shift_diagonals(double *diagonal, double *next, int64_t first, int64_t last, double *rows, int64_t size) {
+FAST static void shift_diagonals(double *diagonal, double *next, int64_t first, int64_t last, double *rows, int64_t size) {
     double slant = (diagonal[first + 1] - diagonal[first]) / (2.0 * next[first]), sine = 1.0, cosine = 1.0, moved = 0.0;
-    double bulge = diagonal[last] - diagonal[first] + next[first] / (slant + copysign(hypot(slant, 1.0), slant));
+    double bulge = diagonal[last] - diagonal[first] + next[first] / (slant + copysign(sqrt(slant * slant + 1.0), slant));
     for (int64_t i = last - 1; i >= first; i--) {
-        double over = sine * next[i], own = cosine * next[i], length = hypot(over, bulge);
+        double over = sine * next[i], own = cosine * next[i], length = sqrt(over * over + bulge * bulge);
         next[i + 1] = length;
         if (length == 0.0) { /* it has fallen apart */
             diagonal[i + 1] -= moved, next[last] = 0.0;
@@ -599,7 +599,7 @@ static void retract_view(Memory *m, View *view, const Tucker *at, const double *
         out->core[c] = at->core[c] + share * (vector[c] - at->core[c]);
     if (shape->order == 0) return;
     for (int64_t k = 0; k < shape->order; k++) {
-        int64_t rank = shape->ranks[k], own = away(shape, k);
+        int64_t own = away(shape, k);
         turn_back(m, view, k, change);
         widen(m, view, at->factors[k], own > 0 ? m->change : NULL, share, k);
         change += own;
@@ -1043,20 +1043,22 @@ static int is_symmetric(const Shape *shape, const double *dense) {
 }
 
 /* Write the leading vectors of the unfoldings of a dense tensor, which is scaled, as factors. */
-static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *out) {
+FAST static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *out) {
     int64_t lead = 1, trail = shape->entries;
     to_unit_range(dense, shape->entries);
     for (int64_t k = 0; k < shape->order; k++) {
         int64_t size = shape->sizes[k], rank = shape->ranks[k];
         double *gram = m->unfolded, *axes = gram + size * size;
         trail /= size;
-        for (int64_t a = 0; a < size; a++)
-            for (int64_t b = 0; b <= a; b++) {
-                double sum = 0.0;
-                for (int64_t l = 0; l < lead; l++)
-                    sum += dot(dense + (l * size + a) * trail, dense + (l * size + b) * trail, trail);
-                gram[a * size + b] = gram[b * size + a] = sum;
+        memset(gram, 0, size * size * sizeof(double));
+        for (int64_t l = 0; l < lead; l++)
+            for (int64_t a = 0; a < size; a++) {
+                const double *part = dense + l * size * trail;
+                if (trail == 1) add(gram + a * size, part[a], part, a + 1);
+                else for (int64_t b = 0; b <= a; b++) gram[a * size + b] += dot(part + a * trail, part + b * trail, trail);
             }
+        for (int64_t a = 0; a < size; a++)
+            for (int64_t b = 0; b < a; b++) gram[b * size + a] = gram[a * size + b];
         eigenvectors(gram, size, axes, axes + size * size);
         for (int64_t a = 0; a < size; a++) memcpy(out->factors[k] + a * rank, axes + a * size, rank * sizeof(double));
         lead *= size;
