@@ -61,20 +61,21 @@ def assert_close(array, expected, tolerance, unit):
     np.testing.assert_allclose(to_host(array), expected, rtol=0, atol=tolerance * float(np.max(np.abs(unit))))
 
 
-def assert_same(here, there, X, given, tolerance, intercept_terms=()):
+def assert_same(here, there, X, given, tolerance, terms=()):
     """Check that all fitted attributes and predictions equal NumPy's, relative to their largest entry.
 
-    Scores are sums of products plus the intercept, so their rounding errors are relative to the larger of the two.
-    Likewise those of the intercept are relative to the terms that it is a sum of, if given.
+    Scores are sums of products plus the intercept, so their rounding errors are relative to the larger of the two, or
+    to the terms that both are sums of, if given.
     """
     expected = here.binary_scores(X)
-    unit = np.append(expected, here.intercept_)
+    unit = np.append(np.append(expected, here.intercept_), terms)
     assert_close(there.coef_, here.coef_, tolerance, here.coef_)
-    assert_close(there.intercept_, here.intercept_, tolerance, np.append(unit, intercept_terms))
+    assert_close(there.intercept_, here.intercept_, tolerance, unit)
     np.testing.assert_allclose(to_host(there.objective_), here.objective_, rtol=tolerance)
     assert_close(there.binary_scores(given), expected, tolerance, unit)
     decisions = here.decision_function(X)
-    assert_close(there.decision_function(given), decisions, tolerance, np.append(decisions, here.intercept_))
+    unit = np.append(np.append(decisions, here.intercept_), terms)
+    assert_close(there.decision_function(given), decisions, tolerance, unit)
     np.testing.assert_array_equal(to_host(there.predict(given)), here.predict(X))
     assert there.n_iter_ == here.n_iter_
 
@@ -194,7 +195,8 @@ class TestTheAnswerIsNumpys:
         X = (X + 1e4).astype(np.float32)
         given = put(X)
         here, there = pair(X, y, given, decomposition=decomposition)
-        assert_same(here, there, X, given, TOLERANCE["float32"])
+        products = np.linalg.norm(here.coef_) * np.linalg.norm(X[0])
+        assert_same(here, there, X, given, TOLERANCE["float32"], products)
 
     @pytest.mark.torch
     @pytest.mark.parametrize("decomposition", ["full", "tt"])
