@@ -199,6 +199,10 @@ class TestManyClasses:
             np.testing.assert_array_equal(np.bincount(y[some]), [150, 75, 18])  # of the last class all there are
             np.testing.assert_array_equal(left_out, test)
         assert smaller_splits(splits, y, np.random.RandomState(0)) == []
+        weights = np.where((y > 0) | (np.arange(len(y)) % 40 == 0), 1.0, 0.0)  # few of the first class count
+        for train, _ in smaller_splits(splits, y, np.random.RandomState(0), fewer_samples=True, weights=weights):
+            assert weights[train].all()
+            assert len(np.unique(y[train])) == len(np.unique(y))
         assert smaller_splits(splits_of(4, y[::2], None, 0), y[::2], np.random.RandomState(0), True) == []
 
     def test_an_automatic_search_in_many_samples_compares_others_on_fewer(self):

@@ -334,7 +334,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         """
         if self.exhaustive or self.scoring not in (None, "accuracy") or not training.array.in_memory:
             return []
-        return smaller_splits(splits, training.y, rng, fewer_samples=self._setting("rule") == "default")
+        fewer = self._setting("rule") == "default"
+        return smaller_splits(splits, training.y, rng, fewer_samples=fewer, weights=training.weights)
 
     def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
         """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""

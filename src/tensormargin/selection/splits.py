@@ -135,12 +135,13 @@ def check_training_parts(splits: list[Split], y: Array) -> None:
 
 
 def smaller_splits(
-    splits: list[Split], y: Array, rng: np.random.RandomState, fewer_samples: bool = False
+    splits: list[Split], y: Array, rng: np.random.RandomState, fewer_samples: bool = False, weights: Array | None = None
 ) -> list[Split]:
     """Return the splits with the rows of some classes, or some of the rows of all classes; none if there are not many.
 
     Candidates compare on them much as on all rows. With many classes, those of each split are others, and one-vs-one
-    has a fraction of the binary problems. Training sets have ``fewer_samples`` only if that is requested.
+    has a fraction of the binary problems. Training sets have ``fewer_samples`` only if that is requested, and then none
+    whose weight is zero.
     """
     classes = np.unique(y)
     if len(classes) >= tuning.MANY_CLASSES:
@@ -151,7 +152,8 @@ def smaller_splits(
         return small if all(len(test) for _, test in small) else []
     if not fewer_samples or min(len(train) for train, _ in splits) < tuning.RACE_SAMPLES:
         return []
-    return [(_share_of_each_class(train, y, rng), test) for train, test in splits]
+    counted = np.ones(len(y), bool) if weights is None else weights > 0
+    return [(_share_of_each_class(train[counted[train]], y, rng), test) for train, test in splits]
 
 
 def _share_of_each_class(rows: Array, y: Array, rng: np.random.RandomState) -> Array:
