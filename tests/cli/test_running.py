@@ -263,6 +263,33 @@ run({arguments!r})
 """
 
 
+LATE = """
+import os
+
+class Late:  # what is in the main module is put away when Python no longer handles signals
+    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGINT):
+        kill(process, number)
+
+late = Late()
+"""
+
+
+def test_ctrl_c_in_the_last_moment_of_a_stopped_process_changes_nothing(archive, cache, tmp_path):
+    arguments = [str(one) for one in commands(archive, tmp_path / "out")["fit"]]
+    lines = SLOW.format(after=4, arguments=arguments).splitlines(keepends=True)
+    code = "".join([*lines[:-1], LATE, lines[-1]])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+
+
 @pytest.mark.parametrize("command", [pytest.param("compare", marks=pytest.mark.campaign), "fit"])
 def test_ctrl_c_in_a_terminal_stops_at_once_and_leaves_no_process(command, archive, cache, tmp_path):
     """Both this process and its workers get the signal, twice, as from a terminal."""

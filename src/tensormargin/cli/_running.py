@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -35,6 +36,7 @@ PROGRESS_MARK = "\x1e"  # what begins such a line, a record separator
 ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the whole of a process
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
+_ends_after_a_signal = threading.Event()
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
 
 # ---- progress ----
@@ -271,6 +273,15 @@ def _ignore_while_ending() -> None:
     if _is_main_thread():
         for number in _ENDING:
             signal.signal(number, interrupt)
+        _ends_after_a_signal.set()
+
+
+@atexit.register  # before other modules do, and therefore called after they are
+def _ignore_to_the_end() -> None:
+    """Ignore signals for the last moment as well: Python takes its handlers away, and a second press would kill it."""
+    if _ends_after_a_signal.is_set():
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _exit_code(number: int) -> int:
