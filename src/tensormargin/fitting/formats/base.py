@@ -266,7 +266,7 @@ class Weight(ABC):
         return None
 
     def with_components(self, spans: list[Array], factors: list[Array], lengths: Array) -> Weight:
-        """Return the weight with these spans, and factors of the core in these; see `components`."""
+        """Return the weight with these spans, and factors of the core in these, for formats with `components`."""
         raise NotImplementedError
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace as replaced
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 from typing import Any, Self
 
@@ -209,18 +209,19 @@ class CPWeight(Weight):
     def tucker_tensors(self) -> list[tuple[Array, list[Array]]]:
         if self.has_core:
             return super().tucker_tensors()
-        spans, turned = self._spans()
+        spans, turned = self._spans
         return [((_columns(turned) @ self.scales).reshape([len(one) for one in turned]), spans)]
 
     def components(self) -> Components | None:
-        return None if self.has_core else Components(self._spans()[1], self.scales, self.order[self._fitted])
+        return None if self.has_core else Components(self._spans[1], self.scales, self.order[self._fitted])
 
     def with_components(self, spans: list[Array], factors: list[Array], lengths: Array) -> CPWeight:
         pairs = zip(spans, factors, strict=True)
         return type(self)(lengths, [span @ factor.reshape(span.shape[1], -1) for span, factor in pairs], self.order)
 
+    @cached_property
     def _spans(self) -> tuple[list[Array], list[Array]]:
-        """Return orthonormal bases of the spans of the factors, and the factors in these."""
+        """Orthonormal bases of the spans of the factors, and the factors in these."""
         spans = [np.linalg.qr(factor)[0] for factor in self.factors]
         return spans, [span.T @ factor for span, factor in zip(spans, self.factors, strict=True)]
 
@@ -228,7 +229,7 @@ class CPWeight(Weight):
         """Return the tangent space: changes of each factor away from its own span, and sums of changes within."""
         if self.has_core:
             return super().tangent()
-        spans, turned = self._spans()
+        spans, turned = self._spans
         free = [mode for mode, span in enumerate(spans) if span.shape[1] < len(span)]
         whitening = {mode: np.divide(*self._gauge(mode, _DEPENDENT**2)) for mode in free}
         parts = (replaced(self._contraction(mode, whitening[mode]), removed=spans[mode]) for mode in free)

@@ -674,7 +674,8 @@ static void retract(Memory *m, const Weight *at, const double *vector, double sh
 
 /* ---- the sweep ---- */
 
-static int has_solved(Weight *weight, int failed, const Answer *answer) {
+/* Keep what a solve has found; returns whether it has failed. */
+static int keep_answer(Weight *weight, int failed, const Answer *answer) {
     weight->intercept = answer->intercept, weight->primal = answer->primal;
     weight->dual = answer->dual, weight->scale = answer->scale;
     return failed;
@@ -701,7 +702,7 @@ static int fit_factor(Memory *m, Weight *weight, const double *beta) {
     for (int64_t r = 0; r < count; r++) own->lengths[r] = 1.0;
     write_factor(m, shape, mode, factor, own);
     sum_components(m, shape, own);
-    return has_solved(weight, failed, &answer);
+    return keep_answer(weight, failed, &answer);
 }
 
 /* Fit the core of a weight whose factors are given. */
@@ -718,7 +719,7 @@ static int fit_core(Memory *m, Weight *weight, const double *beta) {
         else memcpy(next, columns, size * sizeof(double)), next += size;
     }
     int failed = tensormargin_solve_block(m->task, m->core_size, design, weight->beta, weight->core, &answer);
-    return has_solved(weight, failed, &answer);
+    return keep_answer(weight, failed, &answer);
 }
 
 static double gap_of(const Weight *weight) {
