@@ -171,7 +171,7 @@ def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callabl
     if number == 1:
         yield lambda: None
         return
-    with _without_interrupts():
+    with _without_interrupts(), _without_warnings_of_trackers():
         loading = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **worker_options(jobs))(
             delayed(_load)(module) for _ in range(number)
         )
@@ -184,6 +184,19 @@ def processes(jobs: int, scheduler: str | None, module: str) -> Iterator[Callabl
         with suppress(Exception):
             list(loading)  # ending processes that are about to get work makes joblib's threads fail now and then
         raise
+
+
+@contextmanager
+def _without_warnings_of_trackers() -> Iterator[None]:
+    """Start processes such that joblib's tracker of resources does not warn of folders that are left, or gone.
+
+    It removes them; who stops a command can do nothing about them.
+    """
+    sys.warnoptions.append("ignore:resource_tracker")  # what new processes get as their options -W
+    try:
+        yield
+    finally:
+        sys.warnoptions.pop()
 
 
 def end_processes() -> None:
