@@ -162,7 +162,7 @@ def block_solves() -> Iterable[Row]:
             for where in ("host", "device"):
                 with worker_threads(threads), one_blas_thread:
                     if where == "host":
-                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_on_host(to_host(d), m, r), 3)
+                        took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_on_host(d, m, r), 3)
                     else:
                         took, _ = seconds(lambda d=designs, m=members, r=requests: _solve_on_device(d, m, r), 3)
                 yield Row(

@@ -31,8 +31,9 @@ from tensormargin import (
     to_device,
 )
 from tensormargin.estimators import SCALE_MU
-from tensormargin.fitting import FORMATS, sample_array, working_dtype
-from tensormargin.runtime import device_of, dtype_of, thin_product, to_host, tuning
+from tensormargin.fitting import FORMATS, MarginProblem, Objective, sample_array, working_dtype
+from tensormargin.fitting.blocks import block_problem
+from tensormargin.runtime import device_of, dtype_of, inverse_of_factor, thin_product, to_host, tuning
 
 DECOMPOSITIONS = sorted(FORMATS)
 SHAPES = {1: (12,), 2: (6, 5), 3: (3, 4, 5), 4: (2, 3, 2, 3)}
@@ -252,6 +253,34 @@ class TestTheAnswerIsNumpys:
             fitted = pair(X, y, given, decomposition="full", **parameters)
             assert_same(*fitted, X, given, TOLERANCE[dtype])
         assert grams == [(40, 1200)] * 3
+
+    @pytest.mark.parametrize("mu1", [3.0, 1e12], ids=["usual", "too large for second moments"])
+    @pytest.mark.parametrize("bias", [0.0, 1.5])
+    @pytest.mark.parametrize("width", [20, 90], ids=["tall", "wide"])
+    def test_of_blocks_whose_second_moments_are_made_on_the_device(self, put, width, bias, mu1, monkeypatch):
+        """The block problem is that of the same design in memory, for any chunk size."""
+        rng = np.random.default_rng(0)
+        design, weights = rng.standard_normal((70, width)) + 1.0, rng.random(70) + 0.5
+        signs = np.where(rng.random(70) < 0.4, 1.0, -1.0)
+        problem = MarginProblem(signs, Objective(5.0, mu1, 1.0, weights / weights.sum()), bias)
+        for name in ("SMALL_DESIGN", "SMALL_SAMPLES"):
+            monkeypatch.setattr(tuning, name, 0)
+        expected, beta = block_problem(design, problem, 1e-6), problem.objective.weights * 4.0
+        scores = expected.margins(expected.primal_point(beta))  # AA'beta, whatever the coordinates
+        for chunk in (2**28, 2**12):
+            monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
+            found = block_problem(device_module.held(put(design)), problem, 1e-6)
+            assert isinstance(device_module.held(put(design)), device_module.HeldDesign)
+            there = found.margins(found.primal_point(beta))
+            np.testing.assert_allclose(there, scores, rtol=0, atol=1e-8 * np.abs(scores).max())
+
+    def test_of_matrices_that_are_not_positive_definite(self, put):
+        for matrix in (np.diag([1.0, -1.0, 1.0]), np.zeros((2, 2)), np.full((2, 2), np.nan)):
+            assert inverse_of_factor(put(matrix)) is None
+        matrix = np.array([[4.0, 2.0, 0.0], [2.0, 5.0, 1.0], [0.0, 1.0, 3.0]])
+        inverse = to_host(inverse_of_factor(put(matrix)))
+        np.testing.assert_allclose(inverse @ inverse.T, np.linalg.inv(matrix), atol=1e-12)
+        np.testing.assert_array_equal(np.tril(inverse, -1), 0.0)
 
     @every_type
     def test_of_a_full_weight_with_fewer_entries_than_samples(self, dtype, put):

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..runtime import Array, FloatArray, tuning
 from .blocks import block_problem
+from .designs import Matrix
 from .formats import Block, Tangent, Weight
 from .formats.tucker import TuckerWeight
 from .native import SmallFit, small_fit
@@ -379,8 +380,10 @@ class _State:
 def solve_block(design: Any, request: BlockRequest, problem: MarginProblem, solver: Solver) -> SolvedBlock:
     """Return the solution of the requested block, given its design."""
     most = tuning.SMALL_SAMPLES if request.of_few else tuning.SMALL_DESIGN
-    may_be_small = solver is solve_dual_cd and design.shape[0] * design.shape[1] <= most
-    small = solve_small_block(design, problem, request.beta, request.gap_tol, request.wide) if may_be_small else None
+    small = None
+    if solver is solve_dual_cd and design.shape[0] * design.shape[1] <= most:
+        rows = design.to_numpy() if isinstance(design, Matrix) else design
+        small = solve_small_block(rows, problem, request.beta, request.gap_tol, request.wide)
     if small is not None:
         return SolvedBlock(request.block, *small[:3], small.certificate.relative_gap, small.beta)
     block = block_problem(design, problem, request.gap_tol, request.wide)

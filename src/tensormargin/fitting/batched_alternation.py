@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..runtime import Array, available_bytes, free_bytes, to_host, tuning
+from ..runtime import available_bytes, free_bytes, tuning
 from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
 from .objective import MarginProblem
-from .samples.device import SharedSamples
+from .samples.device import SharedSamples, held
 from .solvers import SOLVERS
 from .solvers.interior_point import solve_batched
 
@@ -109,13 +109,13 @@ def _solve(
     designs = samples.side_by_side([samples.designs(which, contractions) for contractions in every])
     if solver == "device" or (solver == "auto" and faster_on_device(*designs.shape)):
         return _solve_on_device(designs, members, requests)
-    return _solve_on_host(to_host(designs), members, requests)
+    return _solve_on_host(designs, members, requests)
 
 
-def _solve_on_host(designs: Array, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
+def _solve_on_host(designs: Any, members: list[BatchedFit], requests: list[BlockRequest]) -> list[SolvedBlock]:
     return [
-        solve_block(design[: len(one.problem)], request, one.problem, SOLVERS["dual_cd"])
-        for design, one, request in zip(designs, members, requests, strict=True)
+        solve_block(held(designs[k, : len(one.problem), :]), request, one.problem, SOLVERS["dual_cd"])
+        for k, (one, request) in enumerate(zip(members, requests, strict=True))
     ]
 
 

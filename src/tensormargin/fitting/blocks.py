@@ -129,16 +129,20 @@ class FeatureSide(BlockProblem):
         super().__init__(signed.shape, objective)
         self._signed = signed
         if objective.mu1 > 0.0:
-            mean, second = signed.second_moments(signed.dtype)
-            # Single precision halves the time where it is accurate enough (12k x 257, two cores: 9 instead of 16 ms).
-            samples = second[: signed.width, : signed.width]  # without the intercept's column, which is always float64
-            if signed.dtype != np.float64 and moments_are_too_coarse(samples, objective.mu1, tol, signed.dtype):
-                mean, second = signed.second_moments(np.dtype(np.float64))
-            if moments_are_too_coarse(second, objective.mu1, tol):
-                rows = signed.take(np.arange(signed.shape[0]), np.dtype(np.float64))
-                self._whitening = _whitening_of_rows(rows, objective)
-            else:
-                self._whitening = _whitening(mean, second, objective.mu1)
+            elsewhere = signed.whitening_elsewhere(objective.mu1, tol)
+            self._whitening = self._new_whitening(tol) if elsewhere is None else elsewhere
+
+    def _new_whitening(self, tol: float) -> FloatArray:
+        signed, objective = self._signed, self.objective
+        mean, second = signed.second_moments(signed.dtype)
+        # Single precision halves the time where it is accurate enough (12k x 257, two cores: 9 instead of 16 ms).
+        samples = second[: signed.width, : signed.width]  # without the intercept's column, which is always float64
+        if signed.dtype != np.float64 and moments_are_too_coarse(samples.diagonal(), objective.mu1, tol, signed.dtype):
+            mean, second = signed.second_moments(np.dtype(np.float64))
+        if moments_are_too_coarse(second.diagonal(), objective.mu1, tol):
+            rows = signed.take(np.arange(signed.shape[0]), np.dtype(np.float64))
+            return _whitening_of_rows(rows, objective)
+        return _whitening(mean, second, objective.mu1)
 
     def rows_at(self, which: Array, dtype: np.dtype | None = None) -> Array:
         rows = np.empty((len(which), self.shape[1]), dtype or self._signed.dtype)
@@ -176,7 +180,7 @@ class SampleSide(BlockProblem):
             mean = objective.weights @ rows
             weighted = rows * np.sqrt(objective.weights)[:, None]
             second = weighted.T @ weighted
-            coarse = moments_are_too_coarse(second, objective.mu1, tol)
+            coarse = moments_are_too_coarse(second.diagonal(), objective.mu1, tol)
             self._whitening = _whitening_of_rows(rows, objective) if coarse else _whitening(mean, second, objective.mu1)
             self._rows = rows @ self._whitening
 
@@ -246,13 +250,15 @@ def _times_triangle(rows: Array, triangle: Array) -> Array:
     return product.T
 
 
-def moments_are_too_coarse(second: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
+def moments_are_too_coarse(squares: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
     """Return whether second moments rounded to ``dtype`` may change the relative gap by a good part of ``tol``.
+
+    ``squares`` are those of single columns.
 
     An error e in the second moments adds 2 mu1 e to Q, whose identity part is 1, and so affects the gap. Moments that
     overflow are left to `_whitening`, which refuses them.
     """
-    error = 2.0 * mu1 * float(second.diagonal().max()) * float(np.finfo(dtype).eps)
+    error = 2.0 * mu1 * float(squares.max()) * float(np.finfo(dtype).eps)
     return tuning.MOMENT_ROUNDING * tol < error < np.inf
 
 
@@ -313,6 +319,11 @@ class SignedDesign:
             mean[width] = self._bias * float(self._weights @ self._signs)
             second[width, width] = self._bias**2
         return mean, second
+
+    def whitening_elsewhere(self, mu1: float, tol: float) -> FloatArray | None:
+        """Return ``L^-T`` as the design has it from its device; None if it has not, or not accurately enough."""
+        found = self._design.whitening(self._mean, self._weights, self._signs, self._bias, mu1)
+        return None if found is None or moments_are_too_coarse(found[1], mu1, tol) else found[0]
 
     def gram(self) -> FloatArray:
         """Return ``YY'``."""

@@ -46,6 +46,15 @@ class Design(ABC):
     def gram(self, centre: Array) -> FloatArray:
         """Return the inner products of the rows minus ``centre``, in float64; the caller may modify the result."""
 
+    def whitening(
+        self, centre: Array, weights: Array, signs: Array, bias: float, mu1: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Return ``L^-T`` of `blocks` for rows minus ``centre``, and the second moment of each column.
+
+        None if the block problem has to compute them itself.
+        """
+        return None
+
 
 class Matrix(Design):
     """A design in memory; never modified."""

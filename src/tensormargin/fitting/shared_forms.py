@@ -51,7 +51,7 @@ class SharedForm:
             return cls(rows, None, problem)
         weighted = rows * np.sqrt(objective.weights)[:, None]
         form = weighted.T @ weighted
-        if moments_are_too_coarse(form, objective.mu1, tol):
+        if moments_are_too_coarse(form.diagonal(), objective.mu1, tol):
             return None
         form *= 2.0 * objective.mu1
         form.flat[:: len(form) + 1] += 1.0

@@ -11,8 +11,8 @@ from .lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .array_api import Array, FloatArray, as_array, as_like, cast, detached, device_of, dtype_of, free_bytes
-    from .array_api import has_float64, inverses, is_foreign, is_lazy, like, namespace, on_cpu, rows_of, thin_product
-    from .array_api import to_host
+    from .array_api import has_float64, inverse_of_factor, inverses, is_foreign, is_lazy, like, namespace, on_cpu
+    from .array_api import rows_of, thin_product, to_host
     from .atomic import TEMPORARY, all_or_none, replacing
     from .cluster import goes_to_cluster, on_cluster, sent_once, take
     from .dask_waits import arriving, client_in_use, computed, gathered

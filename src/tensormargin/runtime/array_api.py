@@ -137,6 +137,23 @@ def thin_product(left: Any, right: Any) -> Any:
     return product(left.contiguous(), right.contiguous())
 
 
+def inverse_of_factor(matrix: Any) -> Any:
+    """Return ``L^-T`` of a positive definite matrix ``LL'``; None if it is not."""
+    xp = namespace(matrix)
+    unit = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=matrix.device)
+    if _library(matrix) == "torch":
+        linear = sys.modules["torch"].linalg
+        factor, failed = linear.cholesky_ex(matrix)
+        inverse = linear.solve_triangular(factor, unit, upper=False)
+    else:
+        try:
+            factor, failed = xp.linalg.cholesky(matrix), False
+        except np.linalg.LinAlgError:
+            return None
+        inverse = xp.tril(xp.linalg.solve(factor, unit))
+    return None if failed or not bool(xp.all(xp.isfinite(inverse))) else xp.matrix_transpose(inverse)
+
+
 def inverses(matrices: Any) -> Any:
     """Return the inverses of a batch of matrices; singular ones give arbitrary values, not an error."""
     if _library(matrices) == "torch":

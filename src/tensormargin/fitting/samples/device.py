@@ -24,6 +24,7 @@ from ...runtime import (
     cast,
     dtype_of,
     has_float64,
+    inverse_of_factor,
     like,
     namespace,
     slices,
@@ -32,7 +33,7 @@ from ...runtime import (
     tuning,
 )
 from ..contractions import Contraction, best_split
-from ..designs import Design
+from ..designs import Design, Matrix
 from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 from .memory import merge_small
 
@@ -71,8 +72,10 @@ class DeviceSamples(Samples):
 
     def typical(self) -> Array:
         """Return the entrywise median of a few samples."""
-        few = to_host(self._xp.take(self.array, like(typical_rows(len(self)), self.array), axis=0))
-        typical: Array = np.median(few.astype(np.float64), axis=0)
+        few = self._xp.take(self.array, like(typical_rows(len(self)), self.array), axis=0)
+        count, few = few.shape[0], self._xp.sort(few, axis=0)
+        middle = [to_host(few[place, ...]).astype(np.float64) for place in ((count - 1) // 2, count // 2)]
+        typical: Array = (middle[0] + middle[1]) / 2
         return typical
 
     def add_up(self, weights: Array, pivot: Array) -> tuple[Array, Array]:
@@ -111,8 +114,20 @@ class DeviceSamples(Samples):
         if contraction.is_whole:
             rows = self._xp.reshape(self._joined(list(self._parts())), (len(self), -1))
             return DeviceDesign(rows) if has_float64(rows) else to_host(rows)
+        return to_host(self._contracted(contraction))
+
+    def _contracted(self, contraction: Contraction) -> Any:
         kernel = like(contraction.kernel[None], self.array, self.dtype)
-        return to_host(around(self._partial(contraction)[None, ...], contraction.size, kernel)[0, ...])
+        return around(self._partial(contraction)[None, ...], contraction.size, kernel)[0, ...]
+
+    def side_by_side(self, contractions: Sequence[Contraction]) -> Array | Design:
+        """Return the designs of several contractions as one; on the device as well if it is worth its while."""
+        halves = [one.half for one in contractions]
+        parts: dict[int, Any] = {}
+        for k in sorted(range(len(halves)), key=lambda k: halves[k] != halves[0]):  # the last half contracted is kept
+            parts[k] = without_removed(self._contracted(contractions[k])[None, ...], [contractions[k].removed])[0, ...]
+        design = self._xp.concat([parts[k] for k in range(len(halves))], axis=1)
+        return held(design)
 
     def _partial(self, contraction: Contraction) -> Any:
         """Return the samples with one half contracted; cached and reused for equal matrices."""
@@ -142,6 +157,13 @@ class DeviceSamples(Samples):
         return slices(
             slice(0, len(self)), max(1, tuning.DEVICE_CHUNK_BYTES // (prod(self.shape) * self.dtype.itemsize))
         )
+
+
+def held(design: Any) -> Array | Design:
+    """Return a design from a device in memory; a large one is kept there as well, for what takes long here."""
+    if prod(design.shape) <= tuning.SMALL_DESIGN or not has_float64(design):
+        return to_host(design)
+    return HeldDesign(design)
 
 
 class DeviceDesign(Design):
@@ -177,12 +199,49 @@ class DeviceDesign(Design):
             total = total + part @ xp.matrix_transpose(part)
         return to_host(total)
 
+    def whitening(
+        self, centre: Array, weights: Array, signs: Array, bias: float, mu1: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        xp = self._xp
+        less, roots, signed = (
+            like(one, self._array, np.float64) for one in (centre, np.sqrt(weights), signs * np.sqrt(weights))
+        )
+        width = self.shape[1] + bool(bias)
+        total = xp.zeros((width + 1, width), dtype=less.dtype, device=less.device)  # the mean above the second moments
+        for where in self._slices(self.shape):
+            part = self._double(self._array[where, :]) - less
+            if bias:
+                part = xp.concat([part, xp.full_like(part[:, :1], bias)], axis=1)
+            part = part * roots[where, None]
+            total = total + xp.concat([signed[where][None, :], xp.matrix_transpose(part)], axis=0) @ part
+        mean, second = total[0, :], total[1:, :]
+        quadratic = 2.0 * mu1 * (second - mean[:, None] * mean[None, :])
+        quadratic = quadratic + xp.eye(width, dtype=quadratic.dtype, device=quadratic.device)
+        inverse = inverse_of_factor(quadratic)
+        return None if inverse is None else (to_host(inverse), to_host(xp.linalg.diagonal(second)))
+
     def _double(self, part: Any) -> Any:
         return self._xp.astype(part, self._xp.float64)
 
     @staticmethod
     def _slices(shape: tuple[int, int]) -> Iterator[slice]:
         return slices(slice(0, shape[0]), max(1, tuning.DEVICE_CHUNK_BYTES // (8 * shape[1])))
+
+
+class HeldDesign(Matrix):
+    """A design in memory that its device still has as well: that squares and inverts it in a fraction of the time."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(to_host(array))
+        self._there = DeviceDesign(array)
+
+    def gram(self, centre: Array) -> FloatArray:
+        return self._there.gram(centre)
+
+    def whitening(
+        self, centre: Array, weights: Array, signs: Array, bias: float, mu1: float
+    ) -> tuple[FloatArray, FloatArray] | None:
+        return self._there.whitening(centre, weights, signs, bias, mu1)
 
 
 def contract_half(samples: Any, half: str, matrices: Sequence[Array]) -> Any:
@@ -222,6 +281,18 @@ def around(partial: Any, size: int, kernel: Any) -> Any:
     flat = xp.reshape(partial, (n_batch, n_samples * size, lead * trail))
     product = flat @ xp.reshape(kernel, (n_batch, lead * trail, columns))
     return xp.reshape(product, (n_batch, n_samples, size * columns))
+
+
+def without_removed(designs: Any, removed: Sequence[Array | None]) -> Any:
+    """Return designs (B, N, d) without the removed directions, as `Contraction.projected` does for one."""
+    present = [one for one in removed if one is not None]
+    if not present:
+        return designs
+    xp = namespace(designs)
+    directions = like(np.stack(present)[:, None], designs, dtype_of(designs))
+    along = xp.reshape(designs, (*designs.shape[:2], directions.shape[2], -1))
+    parts = xp.matmul(directions, xp.matmul(xp.matrix_transpose(directions), along))
+    return xp.reshape(along - parts, designs.shape)
 
 
 @dataclass(frozen=True)
@@ -286,18 +357,7 @@ class SharedSamples:
             designs = partial
         else:
             designs = around(partial, contractions[0].size, like(kernel, self.like, self.dtype))
-        return self._projected(designs, [contraction.removed for contraction in contractions])
-
-    def _projected(self, designs: Any, removed: list[Array | None]) -> Any:
-        """Return designs without the removed directions, as `Contraction.projected` does for one."""
-        present = [one for one in removed if one is not None]
-        if not present:
-            return designs
-        xp = self._xp
-        directions = like(np.stack(present)[:, None], self.like, self.dtype)
-        along = xp.reshape(designs, (*designs.shape[:2], directions.shape[2], -1))
-        parts = xp.matmul(directions, xp.matmul(xp.matrix_transpose(directions), along))
-        return xp.reshape(along - parts, designs.shape)
+        return without_removed(designs, [contraction.removed for contraction in contractions])
 
     def side_by_side(self, parts: list[Any]) -> Any:
         """Return designs of the same problems as one."""
