@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,15 +70,16 @@ def _of_command(name: str, command: Any) -> Iterator[str]:
 
 
 def unnamed(old: list[str], new: list[str]) -> list[str]:
-    """Return the changed lines of whose words none that is new or gone stands in the changelog's first section."""
+    """Return changed lines: those of whose words with another count none stands in the changelog's first section."""
     section = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
     named = set(re.findall(r"[\w-]+", section))
     before = {line.partition("(")[0]: line for line in old}
     after = {line.partition("(")[0]: line for line in new}
     missing = []
     for name in sorted(before.keys() | after.keys()):
-        words = [set(re.findall(r"[\w-]+", each.get(name, ""))) for each in (before, after)]
-        if before.get(name) != after.get(name) and not (words[0] ^ words[1]) & named:
+        words = [Counter(re.findall(r"[\w-]+", each.get(name, ""))) for each in (before, after)]
+        changed = set((words[0] - words[1]) + (words[1] - words[0]))
+        if before.get(name) != after.get(name) and not changed & named:
             missing.append(after.get(name) or before[name])
     return missing
 

@@ -86,7 +86,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         rank may be lowered on a split if a preparation gives smaller samples there than on all samples (`Crop`).
     lams : sequence of float, default=(1, 10)
         Values of ``lam`` of `TensorMarginClassifier`, on its scale-free axis.
-    mus : sequence of float or pairs of float, default=((0, 0), (1, 1), (10, 10), (10, 0))
+    mus : sequence of float or pairs of float, default=((0, 0), (1, 1), (10, 10), (100, 0))
         Values of ``(mu1, mu2)``, also scale-free; one number stands for both, and 0 for no margin terms.
     preparation : transformer, None or a list of them, default=None
         Prepares the samples (`TensorScaler`, a Pipeline of transformers, ...); fitted on each training set. A list
