@@ -263,7 +263,7 @@ class TestTheAnswerIsNumpys:
         design, weights = rng.standard_normal((70, width)) + 1.0, rng.random(70) + 0.5
         signs = np.where(rng.random(70) < 0.4, 1.0, -1.0)
         problem = MarginProblem(signs, Objective(5.0, mu1, 1.0, weights / weights.sum()), bias)
-        for name in ("SMALL_DESIGN", "SMALL_SAMPLES"):
+        for name in ("SMALL_DESIGN", "HELD_PRODUCTS"):
             monkeypatch.setattr(tuning, name, 0)
         expected, beta = block_problem(design, problem, 1e-6), problem.objective.weights * 4.0
         scores = expected.margins(expected.primal_point(beta))  # AA'beta, whatever the coordinates

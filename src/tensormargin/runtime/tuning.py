@@ -50,8 +50,11 @@ DEVICE_MEMORY_SHARE = 0.5
 """Share of the free memory that the designs of a batch and their copies may use."""
 DESIGN_COPIES = 4
 """Number of float64 copies of the designs made by contracting and solving."""
-HOST_SECONDS, HOST_SECONDS_PER_ENTRY = 2e-4, 6e-9
+HOST_SECONDS, HOST_SECONDS_PER_ENTRY = 1e-3, 2.2e-9
 """Cost of a block on the host: fixed, and per entry of its design (benchmarks/results/gpu.md)."""
+HELD_PRODUCTS = 2**23
+"""From so many products N d^2 on, the second moments of a block that is solved on the host are made on the device: that
+takes 2 ms and more (1,200 x 64: 1.3 ms on the host, 5.6 with the device; 12,000 x 256: 15 and 7 ms)."""
 DEVICE_SECONDS, DEVICE_SECONDS_PER_PRODUCT = 45e-3, 7e-13
 """Cost of a batch on a device: fixed (mostly kernel launches), and per each of the N d^2 products (same table)."""
 

@@ -161,7 +161,8 @@ class DeviceSamples(Samples):
 
 def held(design: Any) -> Array | Design:
     """Return a design from a device in memory; a large one is kept there as well, for what takes long here."""
-    if prod(design.shape) <= tuning.SMALL_DESIGN or not has_float64(design):
+    n_rows, width = design.shape
+    if n_rows * width <= tuning.SMALL_DESIGN or n_rows * width**2 < tuning.HELD_PRODUCTS or not has_float64(design):
         return to_host(design)
     return HeldDesign(design)
 
