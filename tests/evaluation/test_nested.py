@@ -19,10 +19,20 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensorly.regression import CP_PLSR
 
-from tensormargin import TensorMarginClassifier
+import tensormargin.evaluation.contenders as contenders_module
+from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier
 from tensormargin.data import Checkpoint, Views
+from tensormargin.estimators import training_set
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
-from tensormargin.evaluation.contenders import CPPLSClassifier, candidate_scores, choose, contender, tuned_on_splits
+from tensormargin.evaluation.contenders import (
+    CPPLSClassifier,
+    FlatUnit,
+    candidate_scores,
+    choose,
+    contender,
+    flat_units,
+    tuned_on_splits,
+)
 from tensormargin.evaluation.held_out import Labelled
 from tensormargin.evaluation.intervals import inflation, paired_difference, score_interval, wilson
 from tensormargin.inspection import (
@@ -36,7 +46,8 @@ from tensormargin.inspection import (
 from tensormargin.inspection.model_steps import pipeline_steps
 from tensormargin.io import BadFileError, SampleSet, load_model, save_model
 from tensormargin.report.sentences import interval_explained
-from tensormargin.selection import TensorMarginClassifierCV, auto_model
+from tensormargin.selection import TensorMarginClassifierCV, auto_model, kept_products
+from tensormargin.selection.inner_products import InnerProducts
 from tensormargin.transformers import Covariances, Crop, Impute, Mask, Recipe, Resize, Tensorize, TensorScaler
 
 SMALL = {"decompositions": ("cp",), "ranks": (1,), "lams": (0.01, 1), "mus": (0,), "cv": 3, "random_state": 0}
@@ -424,6 +435,47 @@ def test_the_reference_is_tuned_on_the_splits_of_the_search():
     np.testing.assert_array_equal(np.sort(rows), np.arange(40))
     other = TensorMarginClassifierCV(cv=4, random_state=4)
     assert any(np.any(a[1] != b[1]) for a, b in zip(search.splits(y), other.splits(y), strict=True))
+
+
+def test_the_reference_is_tuned_on_inner_products_of_the_search(monkeypatch):
+    """They take the place of the preparation, and lead to the same scores, up to single precision, and choices."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 3, 40)), np.arange(30) % 2
+    X[y == 1, 0, :20] *= 1.6
+    X[:, 2] *= 1e3
+    table, known = [], []
+
+    def scores(*given):
+        table.append(candidate_scores(*given))
+        known.extend(one is not None for one in given[6])
+        return table[-1]
+
+    monkeypatch.setattr(contenders_module, "candidate_scores", scores)
+    model = TensorMarginAutoClassifier(kind="series", random_state=0)
+    found = nested_evaluation(model, X, y, cv=2, seed=0)
+    assert known == ([True] * 5 + [False] * 5) * 2  # the chosen representation, then the samples as they are
+    monkeypatch.setattr(kept_products, "key", lambda *_: None)
+    again = nested_evaluation(model, X, y, cv=2, seed=0)
+    assert not any(known[20:])
+    np.testing.assert_allclose(table[:4], table[4:], atol=1e-12)
+    np.testing.assert_array_equal(found.matched_predicted, again.matched_predicted)
+    assert [str(fold.matched_chosen) for fold in found.folds] == [str(fold.matched_chosen) for fold in again.folds]
+    assert not kept_products._kept
+
+
+def test_inner_products_give_the_vectors_of_a_flat_method():
+    """Up to a rotation, those of views side by side that are centred and scaled by themselves."""
+    rng = np.random.default_rng(0)
+    views = Views(a=5.0 + rng.standard_normal((12, 4, 9)), b=1e3 * rng.standard_normal((12, 30)))
+    train, test = views[:8], views[8:]
+    unit = FlatUnit()
+    expected = unit.fit_transform(train), unit.transform(test)
+    exact = TensorMarginClassifier(tol=1e-6)
+    products = InnerProducts(training_set(exact, train, np.arange(8) % 2, None), test, exact)
+    found = flat_units(*products.side_by_side())
+    for one in (0, 1):
+        assert found[one].shape == expected[one].shape
+        np.testing.assert_allclose(found[one] @ found[0].T, expected[one] @ expected[0].T, atol=1e-8)
 
 
 def test_labels_and_groups_are_taken_by_position(uneven):

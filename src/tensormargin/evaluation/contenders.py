@@ -50,6 +50,7 @@ GAMMA_FACTORS = (0.1, 1.0, 10.0)
 
 _LAST = 1.5  # seconds of a fit to all samples, per second of one to those of a split
 _FAILURES = (ValueError, ArithmeticError)
+_SQUARE = 10  # mean squared norm of samples that LinearSVC gets, so that one grid of C suits all data
 
 
 class CPPLSClassifier(ClassifierMixin, BaseEstimator):
@@ -143,19 +144,19 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         self.n_entries_ = flat.shape[1]
         centred = flat - self.mean_
         spread = float(np.vdot(centred, centred)) / len(centred)
-        self.unit_ = np.sqrt(spread / 10) if spread > 0 and self.views_ is None else 1.0
+        self.unit_ = np.sqrt(spread / _SQUARE) if spread > 0 and self.views_ is None else 1.0
         self.span_, self.rows_ = None, centred[:0]  # of the training samples
         if len(flat) >= self.n_entries_:
             return centred / self.unit_
         self.span_, self.rows_ = Span.of(centred @ centred.T), centred
-        return self._scaled(self.span_.coordinates)
+        return _filled_up(self.span_.coordinates / self.unit_, len(centred))
 
     def transform(self, X: Any) -> Array:
         """Return the samples as centred and scaled vectors."""
         centred = self._flat(X) - self.mean_
         if self.span_ is None:
             return centred / self.unit_
-        return self._scaled(self.span_.project(centred @ self.rows_.T))
+        return _filled_up(self.span_.project(centred @ self.rows_.T) / self.unit_, len(self.rows_))
 
     def _flat(self, X: Any) -> Array:
         if self.views_ is None:
@@ -163,9 +164,16 @@ class FlatUnit(TransformerMixin, BaseEstimator):
         views = [(to_host(X[name]), mean, unit) for name, (mean, unit) in self.views_.items()]
         return np.hstack([np.nan_to_num((own.reshape(len(own), -1) - mean) / unit) for own, mean, unit in views])
 
-    def _scaled(self, coordinates: FloatArray) -> FloatArray:
-        zeros = np.zeros((len(coordinates), len(self.rows_) + 1 - coordinates.shape[1]))
-        return np.hstack([coordinates / self.unit_, zeros])
+
+def _filled_up(coordinates: FloatArray, n_samples: int) -> FloatArray:
+    """Return coordinates with so many zeros that there is one more of them than there are training samples."""
+    return np.hstack([coordinates, np.zeros((len(coordinates), n_samples + 1 - coordinates.shape[1]))])
+
+
+def flat_units(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return training and test set as `FlatUnit` gives them, from inner products of views with squared norms of one."""
+    span = Span.of(_SQUARE * gram)
+    return _filled_up(span.coordinates, len(gram)), _filled_up(span.project(_SQUARE * cross), len(gram))
 
 
 def _mean_and_unit(array: Array) -> tuple[Array, float]:
@@ -173,7 +181,7 @@ def _mean_and_unit(array: Array) -> tuple[Array, float]:
     present = np.delete(array, missing_samples(array), axis=0)
     present = present if len(present) else np.zeros((1, *array.shape[1:]))
     spread = float(np.mean(np.var(present, axis=0, dtype=np.float64))) * present[0].size
-    return np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / 10) or 1.0
+    return np.mean(present, axis=0, dtype=np.float64).ravel(), np.sqrt(spread / _SQUARE) or 1.0
 
 
 @dataclass(frozen=True)
@@ -276,6 +284,7 @@ def tuned_on_splits(
     n_jobs: int | None = None,
     scoring: str = "accuracy",
     deadline: Deadline | None = None,
+    products: Sequence[Any] | None = None,
 ) -> Tuned:
     """Choose a contender's hyperparameters on given splits.
 
@@ -283,7 +292,7 @@ def tuned_on_splits(
     all have been, the middle of them is used.
     """
     deadline = Deadline.of(deadline)
-    scores = candidate_scores(one, samples, splits, n_jobs, scoring, deadline)
+    scores = candidate_scores(one, samples, splits, n_jobs, scoring, deadline, products)
     if not deadline.limited or np.isfinite(scores).all():
         return choose(one, scores.T)
     if not np.isfinite(scores).all(axis=0).any():
@@ -314,6 +323,7 @@ def candidate_scores(
     n_jobs: int | None = None,
     scoring: str = "accuracy",
     deadline: Deadline | None = None,
+    products: Sequence[Any] | None = None,
 ) -> Array:
     """Return the validation scores of a contender's candidates, one row per candidate and one column per split.
 
@@ -321,12 +331,14 @@ def candidate_scores(
     last one, and whatever else the candidates share, are computed once per split, and metadata are passed when
     predicting, too. Fits of LinearSVC have the tolerance of our searches; choosing C took half of the time of a `fit`
     with 15 classes otherwise. Scores are NaN, too, for fits that are not expected to end before a ``deadline``.
+    ``products`` are arguments of `flat_units` for each split, or None, which take the place of those steps.
     """
     time = _Time(Deadline.of(deadline))
     where = nullcontext() if goes_to_cluster() else parallel_config("threading", n_jobs=n_jobs)
     with without_convergence_warnings(), one_blas_thread, where:  # several fits may run at the same time
         given = samples.X, samples.y, samples.metadata  # separate arguments, which a cluster then gets only once
-        columns = Parallel()(delayed(_scores_on_split)(*given, split, one, scoring, time) for split in splits)
+        every = zip(splits, [None] * len(splits) if products is None else products, strict=True)
+        columns = Parallel()(delayed(_scores_on_split)(*given, known, one, scoring, time) for known in every)
     return np.column_stack(columns)
 
 
@@ -348,19 +360,22 @@ class _Time:
 
 
 def _scores_on_split(
-    X: Array, y: Array, metadata: Metadata, split: Split, one: Contender, scoring: str, time: _Time
+    X: Array, y: Array, metadata: Metadata, known: tuple[Split, Any], one: Contender, scoring: str, time: _Time
 ) -> Array:
-    """Return the scores of all candidates on one split."""
-    train, test = split
+    """Return the scores of all candidates on one split, given with its products, or None."""
+    (train, test), products = known
     scores, scorer, failures = np.full(len(one.candidates), np.nan), get_scorer(scoring), list[Exception]()
     for numbers in one.sharing_steps():
         if not time.is_left():
             break
         try:
             with time.measured():
-                front = make_pipeline(*one.steps(numbers[0])[:-1], "passthrough")
-                prepared = fit_transformed(front, X[train], y[train], metadata.rows(train))
-                tested = transformed(front, X[test], metadata.rows(test))
+                if products is None:
+                    front = make_pipeline(*one.steps(numbers[0])[:-1], "passthrough")
+                    prepared = fit_transformed(front, X[train], y[train], metadata.rows(train))
+                    tested = transformed(front, X[test], metadata.rows(test))
+                else:
+                    prepared, tested = flat_units(*products)
         except _FAILURES as error:
             failures.append(error)
             continue

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from ..data import Checkpoint, FactsMixin, Metadata, Units, units_of
 from ..inspection import last_estimator, metadata_for_last_step, predicted_labels
 from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
-from ..selection import splits_of
+from ..selection import kept_products, splits_of
 from ..transformers import UnseenCategoryWarning, shared
 from .held_out import HeldOut, Labelled, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
@@ -422,7 +422,8 @@ class _OuterLoop:
                 break
             within = stages.begin(done, f"outer fold {done + 1} of {number}")
             inside = None if is_lazy(self.samples.X) else units.below(key)  # a Dask array would be read to identify it
-            result, alternatives = self._test(split, within, inside, deadline.part(1 / max(n_left, 1)))
+            with kept_products:
+                result, alternatives = self._test(split, within, inside, deadline.part(1 / max(n_left, 1)))
             units.finish(key, result.storable(alternatives))
             stages.end()
             yield split, result

@@ -17,7 +17,7 @@ from ..data import NO_METADATA, Metadata, Views, copies_in, is_ragged
 from ..fitting import SampleSpan, predicted_codes, sample_array
 from ..inspection import fit_model
 from ..runtime import Array, Deadline, FloatArray, available_bytes, is_lazy
-from ..selection import BEFORE, Split, TensorMarginClassifierCV, splits_of
+from ..selection import BEFORE, Split, TensorMarginClassifierCV, kept_products, splits_of
 from ..transformers import fit_transformed, needed_metadata, transformed
 from .contenders import Contender, Tuned, contender, tuned_on_splits
 from .held_out import Labelled
@@ -67,7 +67,11 @@ class Reference:
             if is_lazy(samples.X):
                 return lazy_reference(flat, preparation, samples, self._inner_splits, self.score, self.seed, deadline)
             splits, n_jobs = self._inner_splits(samples, samples.X), getattr(self.model, "n_jobs", None)
-            chosen = tuned_on_splits(flat.behind(preparation), samples, splits, n_jobs, self.score, deadline)
+            known = [
+                None if without else kept_products.get(kept_products.key(samples.X, split, preparation))
+                for split in splits
+            ]
+            chosen = tuned_on_splits(flat.behind(preparation), samples, splits, n_jobs, self.score, deadline, known)
             began = deadline.now()
             fit_model(chosen.estimator, samples.X, samples.y, samples.metadata)
             deadline.costs.add("reference", deadline.now() - began)

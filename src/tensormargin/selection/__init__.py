@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .auto import TensorMarginAutoClassifier, auto_model
     from .classifier import TensorMarginClassifierCV
     from .grid import DECOMPOSITIONS, MUS
+    from .inner_products import kept_products
     from .kinds import BEFORE, KINDS, guess_kind, sampling_frequency, time_mode
     from .scoring import DEFAULT_RULE
     from .splits import Split, splits_of

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from threading import Lock
 from typing import Any
 
+import joblib
 import numpy as np
 
 from ..estimators import (
@@ -28,6 +30,7 @@ from ..estimators import (
 )
 from ..fitting import ViewArray, sample_array
 from ..runtime import FloatArray, tuning
+from .splits import Split
 
 _FULL = "full"
 _TINY = 1e-10  # products of four such numbers are still no problem for single precision
@@ -111,7 +114,66 @@ class InnerProducts:
         scores = [cross @ solved.shares(view) for view, cross in enumerate(self._cross)]
         return classifier, sum(scores, solved.intercepts)
 
+    def side_by_side(self) -> tuple[FloatArray, FloatArray] | None:
+        """Return the inner products of all views together, each with a mean squared norm of one; None for one tensor.
+
+        Those of the test set (rows) with the training set come second.
+        """
+        if not self._views or not self.template.fit_intercept:
+            return None
+        grams = self._products.grams
+        squares = np.einsum("vnn->v", grams) / grams.shape[1]
+        factors = 1.0 / np.where(squares > 0, squares, 1.0)
+        crosses = (factor * cross for factor, cross in zip(factors, self._cross, strict=True))
+        return np.tensordot(factors, grams, 1).astype(np.float64, copy=False), sum(crosses, np.zeros(1))
+
     def _sizes(self, spec: FitSpec) -> Iterator[int]:
         array, used = self.training.array, spec.settings.view_scales
         shapes: Any = array.sample_shape
         return map(prod, array.sample_shapes if used is None else [shapes[name] for name in used])
+
+
+class KeptProducts:
+    """Inner products of several views side by side, kept for others who need them on the same splits: ``with kept:``.
+
+    A search has computed them; the flat reference of an evaluation is tuned on the same splits of the same samples.
+    """
+
+    def __init__(self) -> None:
+        self._users, self._lock = 0, Lock()
+        self._kept: dict[Any, tuple[FloatArray, FloatArray]] = {}
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._kept.clear()
+
+    def key(self, X: Any, split: Split, preparation: Any) -> str | None:
+        """Return what names the products of a split after a preparation; None if they are not kept."""
+        if not self._users or preparation is None or not isinstance(X, np.ndarray):
+            return None
+        found: str = joblib.hash([X, *split, preparation])
+        return found
+
+    def add(self, key: str | None, products: InnerProducts) -> None:
+        """Keep the products of several views under a key, unless there are too many of them."""
+        if key is None or key in self._kept:
+            return
+        found = products.side_by_side()
+        with self._lock:
+            n_bytes = 0 if found is None else sum(one.nbytes for pair in (found, *self._kept.values()) for one in pair)
+            if found is not None and self._users and n_bytes <= tuning.SHARED_RESULTS_BYTES:
+                self._kept[key] = found
+
+    def get(self, key: str | None) -> tuple[FloatArray, FloatArray] | None:
+        """Return the products of the training set, and those of the test set with it; None if they were not kept."""
+        return None if key is None else self._kept.get(key)
+
+
+kept_products = KeptProducts()
+"""Those of the searches of this process."""

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..data import NO_METADATA, Metadata, shape_of, views_or_array
+from ..data import NO_METADATA, Metadata, Views, shape_of, views_or_array
 from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, training_set
 from ..fitting import SampleArray, sample_array
 from ..runtime import Array, Deadline, rows_of, tuning
 from ..transformers import fit_transformed, transformed
 from .grid import Candidate
-from .inner_products import InnerProducts
+from .inner_products import InnerProducts, kept_products
 from .splits import Split
 
 Part = tuple[Any, Array, dict[str, Array]]
@@ -41,6 +41,7 @@ class Training:
     weights: Array | None
     preparations: Sequence[Any]
     metadata: Metadata = NO_METADATA
+    _whole: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def X(self) -> Any:
@@ -78,11 +79,19 @@ class Training:
         return X, y, weights
 
     def prepared_whole(self, which: int) -> tuple[Any, Any]:
-        """Return all samples after a preparation fitted to them, and the preparation; the original samples for None."""
+        """Return all samples after a preparation fitted to them, and the preparation; the original samples for None.
+
+        Several views, which a search mostly chooses and which take longest, are kept until they are asked for again.
+        """
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
+        if which in self._whole:
+            return self._whole.pop(which)
         preparation = clone(self.preparations[which])
-        return views_or_array(fit_transformed(preparation, self.X, self.y, self.metadata)), preparation
+        found = views_or_array(fit_transformed(preparation, self.X, self.y, self.metadata)), preparation
+        if isinstance(found[0], Views) and found[0].nbytes <= tuning.KEPT_SPLITS_BYTES / 4:
+            self._whole[which] = found
+        return found
 
 
 @dataclass
@@ -103,6 +112,7 @@ class PreparedSplit(HeldOut):
 
     fitted: TrainingSet
     template: TensorMarginClassifier
+    key: str | None = None  # of what others may need, too (`kept_products`)
     _products: InnerProducts | None = None
 
     @classmethod
@@ -110,7 +120,8 @@ class PreparedSplit(HeldOut):
         """Return a split of the samples after one of the preparations."""
         (X, y, weights), tested, preparation = training.prepared(split, which)
         own = clone(template)
-        return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight"), for_many=True), own)
+        key = kept_products.key(training.X, split, training.preparations[which])
+        return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight"), for_many=True), own, key)
 
     @property
     def nbytes(self) -> int:
@@ -129,6 +140,7 @@ class PreparedSplit(HeldOut):
                 self._products = InnerProducts(self.fitted, self.tested[0], self.template)
             solved = self._products.fit(classifier) if self._products.is_worthwhile(classifier) else None
             if solved is not None:
+                kept_products.add(self.key, self._products)
                 return solved
         return fit_training_set(classifier, self.fitted, for_scoring=True), None
 
