@@ -356,7 +356,10 @@ def whole_number_ranks(rank: Rank, default: int, count: int, each: str) -> tuple
     ranks = given if isinstance(given, tuple) else (given,) * count
     for one in ranks if isinstance(given, tuple) else (given,):
         if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1:
-            raise ValueError(f"rank must be a whole number{each}, all at least 1; got rank={given!r}")
+            raise ValueError(
+                f"rank must be a whole number{each}, all at least 1; got rank={given!r}. Pass 1 for the lowest rank "
+                f"or None for {default}"
+            )
     return tuple(int(one) for one in ranks)
 
 
