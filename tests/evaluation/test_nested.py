@@ -21,7 +21,7 @@ from tensorly.regression import CP_PLSR
 
 import tensormargin.evaluation.contenders as contenders_module
 from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier
-from tensormargin.data import Checkpoint, Views
+from tensormargin.data import NO_METADATA, Checkpoint, Metadata, Views
 from tensormargin.estimators import training_set
 from tensormargin.evaluation import FitPlan, check_plan, data_facts, fit_and_evaluate, nested_evaluation
 from tensormargin.evaluation.contenders import (
@@ -437,7 +437,8 @@ def test_the_reference_is_tuned_on_the_splits_of_the_search():
     assert any(np.any(a[1] != b[1]) for a, b in zip(search.splits(y), other.splits(y), strict=True))
 
 
-def test_the_reference_is_tuned_on_inner_products_of_the_search(monkeypatch):
+@pytest.mark.parametrize("by_group", [False, True])
+def test_the_reference_is_tuned_on_inner_products_of_the_search(by_group, monkeypatch):
     """They take the place of the preparation, and lead to the same scores, up to single precision, and choices."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, 3, 40)), np.arange(30) % 2
@@ -452,15 +453,39 @@ def test_the_reference_is_tuned_on_inner_products_of_the_search(monkeypatch):
 
     monkeypatch.setattr(contenders_module, "candidate_scores", scores)
     model = TensorMarginAutoClassifier(kind="series", random_state=0)
-    found = nested_evaluation(model, X, y, cv=2, seed=0)
+    given = {"cv": 2, "seed": 0, "groups": np.arange(30) // 2 if by_group else None}
+    found = nested_evaluation(model, X, y, **given)
     assert known == ([True] * 5 + [False] * 5) * 2  # the chosen representation, then the samples as they are
     monkeypatch.setattr(kept_products, "key", lambda *_: None)
-    again = nested_evaluation(model, X, y, cv=2, seed=0)
+    again = nested_evaluation(model, X, y, **given)
     assert not any(known[20:])
     np.testing.assert_allclose(table[:4], table[4:], atol=1e-12)
     np.testing.assert_array_equal(found.matched_predicted, again.matched_predicted)
     assert [str(fold.matched_chosen) for fold in found.folds] == [str(fold.matched_chosen) for fold in again.folds]
     assert not kept_products._kept
+
+
+def test_inner_products_are_those_of_the_same_samples_labels_and_groups():
+    rng = np.random.default_rng(0)
+    X, y, rows = rng.standard_normal((12, 3, 4)), np.arange(12) % 2, (np.arange(8), np.arange(8, 12))
+    groups, scaled = Metadata(np.arange(12) // 2), TensorScaler()
+    samples = Labelled(X, y, groups)
+    assert kept_products.key(samples, rows, scaled) is None  # nobody would use them
+    with kept_products:
+        names = [
+            kept_products.key(Labelled(*one), split, preparation)
+            for one, split, preparation in (
+                ((X, y, groups), rows, scaled),
+                ((X + 1, y, groups), rows, scaled),
+                ((X, 1 - y, groups), rows, scaled),
+                ((X, y, NO_METADATA), rows, scaled),
+                ((X, y, groups), rows[::-1], scaled),
+                ((X, y, groups), rows, TensorScaler(per=0)),
+            )
+        ]
+        assert len(set(names)) == len(names)
+        assert names[0] == kept_products.key(Labelled(X.copy(), y.copy(), groups), rows, clone(scaled))
+        assert kept_products.key(Labelled(Views(a=X), y, groups), rows, scaled) is None
 
 
 def test_inner_products_give_the_vectors_of_a_flat_method():

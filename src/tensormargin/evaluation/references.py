@@ -68,7 +68,7 @@ class Reference:
                 return lazy_reference(flat, preparation, samples, self._inner_splits, self.score, self.seed, deadline)
             splits, n_jobs = self._inner_splits(samples, samples.X), getattr(self.model, "n_jobs", None)
             known = [
-                None if without else kept_products.get(kept_products.key(samples.X, split, preparation))
+                None if without else kept_products.get(kept_products.key(samples, split, preparation))
                 for split in splits
             ]
             chosen = tuned_on_splits(flat.behind(preparation), samples, splits, n_jobs, self.score, deadline, known)

@@ -153,11 +153,11 @@ class KeptProducts:
             if not self._users:
                 self._kept.clear()
 
-    def key(self, X: Any, split: Split, preparation: Any) -> str | None:
-        """Return what names the products of a split after a preparation; None if they are not kept."""
-        if not self._users or preparation is None or not isinstance(X, np.ndarray):
+    def key(self, samples: Any, split: Split, preparation: Any) -> str | None:
+        """Return what names the products of a split of labelled samples after a preparation; None if none are kept."""
+        if not self._users or preparation is None or not isinstance(samples.X, np.ndarray):
             return None
-        found: str = joblib.hash([X, *split, preparation])
+        found: str = joblib.hash([samples.X, samples.y, samples.metadata.content, *split, preparation])
         return found
 
     def add(self, key: str | None, products: InnerProducts) -> None:

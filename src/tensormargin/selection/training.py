@@ -120,7 +120,7 @@ class PreparedSplit(HeldOut):
         """Return a split of the samples after one of the preparations."""
         (X, y, weights), tested, preparation = training.prepared(split, which)
         own = clone(template)
-        key = kept_products.key(training.X, split, training.preparations[which])
+        key = kept_products.key(training, split, training.preparations[which])
         return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight"), for_many=True), own, key)
 
     @property
