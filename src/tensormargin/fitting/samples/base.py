@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...runtime import Array, tuning
 from ..designs import Design
+
+Made = TypeVar("Made")
 
 _TYPICAL_OF = 5
 _IN_SPAN = 1e-12
@@ -170,13 +172,23 @@ class Samples(ABC):
 
     def side_by_side(self, contractions: Sequence[Any]) -> Array | Design:
         """Return the designs of several contractions as one matrix in memory, without their removed directions."""
-        # Those that share a half of the modes with the first one come first: the last half contracted is kept.
-        halves = [getattr(one, "half", None) for one in contractions]
-        designs: dict[int, Array] = {}
-        for k in sorted(range(len(halves)), key=lambda k: halves[k] != halves[0]):
-            part = self.design(contractions[k])
-            designs[k] = contractions[k].projected(part if isinstance(part, np.ndarray) else part.to_numpy())
-        return np.hstack([designs[k] for k in range(len(halves))])
+
+        def projected(contraction: Any) -> Array:
+            part = self.design(contraction)
+            return contraction.projected(part if isinstance(part, np.ndarray) else part.to_numpy())
+
+        return np.hstack(made_by_halves(contractions, projected))
+
+
+def made_by_halves(contractions: Sequence[Any], make: Callable[[Any], Made]) -> list[Made]:
+    """Return what is made of each contraction.
+
+    Those that share a half of the modes with the first one are made first: the last half contracted is kept.
+    """
+    halves = [getattr(one, "half", None) for one in contractions]
+    order = sorted(range(len(halves)), key=lambda k: halves[k] != halves[0])
+    made = {k: make(contractions[k]) for k in order}
+    return [made[k] for k in range(len(halves))]
 
 
 @lru_cache

@@ -34,7 +34,16 @@ from ...runtime import (
 )
 from ..contractions import Contraction, best_split
 from ..designs import Design, Matrix
-from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .base import (
+    HalfContraction,
+    Moments,
+    Samples,
+    Sums,
+    made_by_halves,
+    offset_costs_digits,
+    typical_rows,
+    working_dtype,
+)
 from .memory import merge_small
 
 
@@ -122,12 +131,11 @@ class DeviceSamples(Samples):
 
     def side_by_side(self, contractions: Sequence[Contraction]) -> Array | Design:
         """Return the designs of several contractions as one; on the device as well if it is worth its while."""
-        halves = [one.half for one in contractions]
-        parts: dict[int, Any] = {}
-        for k in sorted(range(len(halves)), key=lambda k: halves[k] != halves[0]):  # the last half contracted is kept
-            parts[k] = without_removed(self._contracted(contractions[k])[None, ...], [contractions[k].removed])[0, ...]
-        design = self._xp.concat([parts[k] for k in range(len(halves))], axis=1)
-        return held(design)
+
+        def projected(contraction: Contraction) -> Any:
+            return without_removed(self._contracted(contraction)[None, ...], [contraction.removed])[0, ...]
+
+        return held(self._xp.concat(made_by_halves(contractions, projected), axis=1))
 
     def _partial(self, contraction: Contraction) -> Any:
         """Return the samples with one half contracted; cached and reused for equal matrices."""
