@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -88,6 +89,27 @@ def test_no_options_where_joblib_starts_no_processes():
         assert worker_options(2) == {}
     assert worker_options(2)["initargs"] == (os.getpid(),)
     assert worker_options(2) == worker_options(2)  # so that processes are used again
+
+
+_GROWING = """
+import os, time
+from joblib import Parallel, delayed
+from tensormargin.runtime.processes import worker_options
+
+def grow(number):
+    vars(os).setdefault("held", []).append(b"x" * (number * 10**8))  # what stays: this module is copied for each call
+    time.sleep(0.6)  # joblib looks once per second
+    return os.getpid()
+
+print(len(set(Parallel(n_jobs=2, batch_size=1, **worker_options(2))(delayed(grow)(number) for number in range(9)))))
+"""
+
+
+@pytest.mark.skipif(find_spec("psutil") is None, reason="joblib looks at the memory of processes by psutil")
+def test_workers_may_grow():
+    command = [sys.executable, "-c", _GROWING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
