@@ -1,6 +1,6 @@
 """Compiles src/tensormargin/fitting/native/*.c when the package is built or installed, if there is a C compiler.
 
-Without one the package works all the same: small problems are then solved by the same code as large ones, more slowly.
+Without one the package works all the same: NumPy and Python make the same steps, many times more slowly.
 ``python hatch_build.py`` compiles in place, for a checkout that is not installed. Environment variables:
 
 - ``TENSORMARGIN_CFLAGS`` adds flags, such as those of .ci/sanitize.

@@ -41,8 +41,7 @@ TERMINAL = {"COLUMNS": "120"}
 ON_WORKERS = ("test_cluster", "test_dask", "test_lazy")
 LONG = (*ON_WORKERS, "test_cli", "test_report", "test_memory", "test_paper_tables", "test_tables", "test_selection")
 NEEDED_BY_WORKERS = [
-    f"tensormargin.{name}"
-    for name in ("selection.classifier", "evaluation.workflow", "paper.runner", "io.load", "fitting.numba_kernels")
+    f"tensormargin.{name}" for name in ("selection.classifier", "evaluation.workflow", "paper.runner", "io.load")
 ]
 LIBRARIES = ["torch", "array_api_strict"]
 RUNNING: list[pytest.Item] = []

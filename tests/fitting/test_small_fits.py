@@ -25,6 +25,7 @@ from tensormargin.fitting import (
     Start,
     alternate,
     native,
+    small_problems,
     without_native,
 )
 from tensormargin.fitting import alternation as alternate_module
@@ -138,9 +139,9 @@ class TestBlocks:
 def test_only_arrays_that_c_can_read_are_passed_to_it():
     problem, answer = margin_problem(20), np.empty(4)
     objective = problem.objective
-    strengths, limits = native.strengths(objective), native.limits()
+    strengths, limits = small_problems.strengths(objective), small_problems.limits()
     for design in (np.ones((20, 4), np.float32), np.ones((4, 20)).T):
-        with pytest.raises(TypeError, match="contiguous arrays of float64"):
+        with pytest.raises(TypeError, match="contiguous array of float64 or int64"):
             native.NativeCall(
                 "tensormargin_solve_small",
                 *(20, 4, design, problem.signs, objective.weights, strengths, 1.0, limits),
@@ -243,13 +244,13 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
     monkeypatch.setattr(tuning, "CONVEX_WORK", 0)  # one start
     X, y = low_rank_classes(0, 40, (6, 7), 1.0)
     expected = TensorMarginClassifier("cp", 2).fit(X, y)
-    run, made = native.SmallFit.run, []
+    run, made = small_problems.SmallFit.run, []
 
     def second_fails(self, most, from_all=False):
         made.append(run(self, 1, from_all))
         return False
 
-    monkeypatch.setattr(native.SmallFit, "run", second_fails)
+    monkeypatch.setattr(small_problems.SmallFit, "run", second_fails)
     clf = TensorMarginClassifier("cp", 2).fit(X, y)
     assert made == [True]
     assert clf.n_iter_ > 1
@@ -344,7 +345,7 @@ def test_a_fit_that_gives_up_leaves_what_belongs_to_its_weight(gap, monkeypatch)
     problem = margin_problem(len(y), bias=0.0)
     samples, weight = MemorySamples(X), FORMATS["tucker"].from_dense(X.mean(axis=0), 2, np.random.RandomState(0))
     monkeypatch.setattr(tuning, "GAP_SHARE", gap)  # no solve has a gap of zero
-    small = native.small_fit(samples, problem, weight, None, 1e-3)
+    small = small_problems.small_fit(samples, problem, weight, None, 1e-3)
     assert small.run(20) is (gap > 0.0)
     assert bool(small.converged) is (gap > 0.0)
     reached = small.weight().to_dense()
@@ -372,6 +373,9 @@ class TestLibrary:
 
     def prototypes(self):
         text = "".join(path.read_text() for path in sorted(Path(native.__file__).parent.glob("*.[ch]")))
+        for real, name in (("float", "float32"), ("double", "float64")):  # rows.c includes rows.h twice
+            rows = (Path(native.__file__).parent / "rows.h").read_text()
+            text += re.sub(r"NAME\((\w+)\)", rf"\1{name}", rows.replace("REAL", real))
         return {
             name: found[1].split(",")
             for name in native._ARGUMENTS
@@ -383,7 +387,9 @@ class TestLibrary:
         assert set(found) == set(native._ARGUMENTS)
         for name, parameters in found.items():
             kinds = [
-                native._ARRAY if "*" in one else native._INTEGER if "int64_t" in one else native._NUMBER
+                (native._Singles if "float " in one else native._ARRAY)
+                if "*" in one
+                else (native._INTEGER if "int64_t" in one else native._NUMBER)
                 for one in parameters
             ]
             assert kinds == native._ARGUMENTS[name]

@@ -30,8 +30,6 @@ SEARCH = TensorMarginClassifierCV(("cp",), (1,), (1,), (1,), cv=2, random_state=
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Let MiniRocket run as plain Python: compiling it takes half a minute."""
-    import tensormargin.fitting.numba_kernels  # noqa: F401 - compiled as always
-
     monkeypatch.setattr("numba.core.config.DISABLE_JIT", 1)
 
 

@@ -138,7 +138,9 @@ def test_methods_are_full_sentences(shown):
         "nested cross-validation (2 ",
     ):
         assert any(text in line for line in methods), text
-    assert re.search(r"The analysis was done with Python 3[\d.]+, tensormargin .* and numba [\d.]+\.$", methods[-1])
+    assert re.search(
+        r"The analysis was done with Python 3[\d.]+, tensormargin .* and scikit-learn [\d.]+\.$", methods[-1]
+    )
     if name == "auto":
         assert "smoothed (width 2); scaled per entry, then the 20 % of the entries that differ most" in "".join(methods)
         assert all(line in texts["report"] for line in methods[:4])

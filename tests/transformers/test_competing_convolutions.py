@@ -9,6 +9,7 @@ import pytest
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.datasets import load_basic_motions
+from tensormargin.fitting import without_native
 from tensormargin.transformers import CompetingConvolutions
 
 
@@ -88,3 +89,11 @@ def test_they_recognise_motions():
 def test_parameters_that_cannot_be(step, words, X):
     with pytest.raises(ValueError, match=re.escape(words)):
         step.fit(X)
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 9), (4, 3, 40), (3, 6, 71)], ids=str)
+def test_without_compiled_code_the_digits_are_the_same(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    expected = CompetingConvolutions(n_groups=8).fit_transform(X)
+    with without_native():
+        np.testing.assert_array_equal(CompetingConvolutions(n_groups=8).fit_transform(X + 0.0), expected)

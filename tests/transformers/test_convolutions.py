@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tensormargin import Tensorize, TensorMarginClassifier
 from tensormargin.datasets import load_basic_motions
+from tensormargin.fitting import without_native
 from tensormargin.transformers import Convolutions
 
 
@@ -112,3 +113,16 @@ def test_a_dask_array_is_looked_at_for_nan(X):
     X[2, 1, 5] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         Convolutions(500).fit(da.from_array(X, chunks=(3, 3, 40)))
+
+
+@pytest.mark.parametrize("channels", ["combine", "each", 3])
+@pytest.mark.parametrize("kernels", ["fixed", "random"])
+@pytest.mark.parametrize("size", [9, 31, 70])
+def test_without_compiled_code_the_digits_are_the_same(channels, kernels, size):
+    X = np.random.default_rng(size).standard_normal((5, 4, size))
+    compiled = Convolutions(n_features=1000, channels=channels, kernels=kernels).fit(X)
+    expected = compiled.transform(X)
+    with without_native():
+        plain = Convolutions(n_features=1000, channels=channels, kernels=kernels).fit(X)
+        np.testing.assert_array_equal(plain.biases_, compiled.biases_)
+        np.testing.assert_array_equal(plain.transform(X), expected)

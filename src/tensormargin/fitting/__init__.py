@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .formats.full import FullWeight
     from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, predicted_codes
     from .multiclass import problem_classes
-    from .native import ABI, native_compiler, solve_flat, without_native
+    from .native import ABI, native_compiler, run_native, without_native
     from .objective import Certificate, MarginProblem, Objective
     from .samples.base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
     from .samples.device import SharedSamples
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, labels_at
     from .samples.storage import loaded_if_small, sample_array
     from .shared_forms import SharedForm
+    from .small_problems import solve_flat
     from .solvers import SOLVERS
     from .spans import SampleSpan, Span, ViewsInSpan
 

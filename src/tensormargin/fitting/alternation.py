@@ -15,9 +15,9 @@ from .blocks import block_problem
 from .designs import Matrix
 from .formats import Block, Tangent, Weight
 from .formats.tucker import TuckerWeight
-from .native import SmallFit, small_fit
 from .objective import Certificate, MarginProblem
 from .samples.base import Samples, ViewFacts
+from .small_problems import SmallFit, small_fit
 from .solvers import Solver, solve_dual_cd, solve_small_block
 
 

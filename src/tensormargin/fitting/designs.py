@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, tuning
+from .row_loops import combine, multiply
 
 
 class Design(ABC):
@@ -73,8 +74,6 @@ class Matrix(Design):
         return self._array[which]
 
     def weighted_sum(self, weights: Array) -> FloatArray:
-        from .numba_kernels import combine
-
         def add_up(part: slice) -> FloatArray:
             total = np.zeros(self.shape[1])
             combine(self._array[part], weights[part], total)
@@ -88,10 +87,8 @@ class Matrix(Design):
         return weights @ self._array.astype(np.float64, copy=False)
 
     def products(self, vector: Array) -> FloatArray:
-        from .numba_kernels import multiply
-
         products = np.empty(self.shape[0])
-        factor = np.ascontiguousarray(vector)
+        factor = np.ascontiguousarray(vector, np.float64)
 
         def multiply_part(part: slice) -> None:
             multiply(self._array[part], factor, products[part])

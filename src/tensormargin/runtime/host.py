@@ -69,7 +69,7 @@ def _fields(path: str | Path, unit: int = 1024) -> dict[str, int]:
     return {word[0]: int(word[1]) * unit for word in words if len(word) > 1 and word[1].isdigit()}
 
 
-_PACKAGES = ("tensormargin", "numpy", "scipy", "scikit-learn", "numba")
+_PACKAGES = ("tensormargin", "numpy", "scipy", "scikit-learn")
 
 
 def software_versions() -> dict[str, str]:

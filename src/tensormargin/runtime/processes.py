@@ -38,7 +38,7 @@ def worker_options(n_jobs: int | None) -> dict[str, Any]:
 
 def live_as_long_as(parent: int) -> None:
     """Let this process end soon after its parent, even if that is killed, and not for its memory."""
-    # joblib ends a process that takes 300 MB more than at first as a leak, and warns; ours hold samples and their views.
+    # joblib ends a process that takes 300 MB more than at first as a leak; ours hold samples and their views.
     vars(process_executor)["_MAX_MEMORY_LEAK_SIZE"] = math.inf
     # A thread looks for the parent: Linux' signal comes when the thread that started the process ends.
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()

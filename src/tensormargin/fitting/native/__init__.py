@@ -1,57 +1,68 @@
-"""Small block problems, solved exactly by compiled code; see hatch_build.py for how it is made.
-
-It also makes small fits in one call: the same steps as `alternation` for weights with a tangent space.
-"""
+"""Compiled code, and how Python calls it; see hatch_build.py for how it is made."""
 
 from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...runtime import Array, FloatArray, tuning
-from ..formats import Weight
-from ..objective import BlockSolution, Certificate, MarginProblem, Objective
-from ..samples.base import Samples
-
 _LIBRARY = Path(__file__).parent / "small.so"
+
+
+class _Singles(ctypes.c_void_p):
+    """An array of float32; all others are float64, int64 or uint64."""
+
+
 _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-_ARGUMENTS = {
+_LOOPS = [_ARRAY, _NUMBER, _ARRAY, _Singles, *[_ARRAY] * 3, _Singles]
+_ARGUMENTS: dict[str, list[Any]] = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
     "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 2, _INTEGER, *[_ARRAY] * 10],
     "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 8, _NUMBER, *[_ARRAY] * 7],
+    "tensormargin_convolutions": [*_LOOPS, _INTEGER, _ARRAY, _Singles],
+    "tensormargin_proportions": [*_LOOPS, *[_INTEGER] * 3, *[_Singles] * 2],
+    "tensormargin_winners": [_ARRAY, *[_Singles] * 2, *[_ARRAY] * 3, _Singles],
 }
+for _name, _rows in (("float32", _Singles), ("float64", _ARRAY)):
+    _ARGUMENTS |= {
+        f"tensormargin_multiply_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 2],
+        f"tensormargin_combine_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 2],
+        f"tensormargin_add_moments_{_name}": [_INTEGER, _INTEGER, *[_rows] * 2, *[_ARRAY] * 3],
+        f"tensormargin_descend_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 7, _NUMBER, _INTEGER],
+    }
+_TYPES = {_Singles: (np.dtype(np.float32),), _ARRAY: tuple(map(np.dtype, ("float64", "int64", "uint64")))}
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
-_MOST_MODES, _RECORDED, _NO_START = 16, 4, 4  # as in small_fit.c
-_MOST_RECORDS = 10_000  # sweeps of one call
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
-_GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
-ABI = 4
+ABI = 5
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 
 class NativeCall:
     """A call of a compiled function (see `has_native`), which runs without Python's global lock.
 
-    It takes numbers and C-contiguous arrays of float64 or int64, and can be made again and again: arrays are read and
-    written in place.
+    It takes numbers and C-contiguous arrays of the types that the function reads, and can be made again and again:
+    arrays are read and written in place.
     """
 
     def __init__(self, name: str, *arguments: Any) -> None:
         self._function = _function(name)
         self._kept = arguments  # keeps the arrays alive, of which the function gets nothing but the addresses
-        self._plain = tuple(map(_plain, arguments))
+        self._plain = tuple(map(_plain, arguments, _ARGUMENTS[name]))
 
     def __call__(self) -> int:
         return int(self._function(*self._plain))
+
+
+def run_native(name: str, *arguments: Any) -> int | None:
+    """Return what a compiled function returns; None if it was not compiled, and Python has to do its work."""
+    return NativeCall(name, *arguments)() if has_native(name) else None
 
 
 @cache
@@ -76,7 +87,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
     if fault is None:
         return library
     warnings.warn(
-        f"{path} is not used, since it was {fault}; small fits are slower without it. Install tensormargin again "
+        f"{path} is not used, since it was {fault}; everything is slower without it. Install tensormargin again "
         "(in a checkout: python hatch_build.py)",
         RuntimeWarning,
         stacklevel=3,
@@ -119,212 +130,11 @@ def native_compiler() -> str | None:
     return str(library.tensormargin_compiler().decode())
 
 
-def _plain(argument: Any) -> Any:
+def _plain(argument: Any, kind: Any) -> Any:
     """Return the address of an array; a number as it is."""
     if not isinstance(argument, np.ndarray):
         return argument
-    if argument.dtype not in (np.float64, np.int64) or not argument.flags.c_contiguous:
-        raise TypeError(f"compiled code takes contiguous arrays of float64 or int64; got {argument.dtype}")
+    if argument.dtype not in _TYPES[kind] or not argument.flags.c_contiguous:
+        rule = " or ".join(map(str, _TYPES[kind]))
+        raise TypeError(f"compiled code takes a contiguous array of {rule} here; got {argument.dtype}")
     return argument.__array_interface__["data"][0]  # the attribute ``ctypes`` takes three times as long
-
-
-def strengths(objective: Objective) -> FloatArray:
-    """Return lambda and mu as compiled code takes them."""
-    return np.array([objective.lam, objective.mu1, objective.mu2])
-
-
-def limits(wide: float = 1.0) -> FloatArray:
-    """Return the limits of a block's solve as compiled code takes them; see `block_problem` for ``wide``."""
-    descent = tuning.SMALL_DESCENT_TOL, tuning.NEAR_GAP, tuning.SMALL_ROUNDS, tuning.SMALL_EPOCHS
-    return np.array([_GAP, *descent, tuning.FACE_WORK_IF_SMALL, wide])
-
-
-def solve_small_block(
-    design: Any, problem: MarginProblem, start: FloatArray | None, gap_tol: float, wide: float = 1.0
-) -> BlockSolution | None:
-    """Return the solution of a small block problem.
-
-    None if it is not in memory, if rounding keeps it from its gap, or if the code was not compiled: the general way is
-    then to be taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensormargin.fitting.objective import MarginProblem, Objective
-    >>> from tensormargin.fitting.solvers import solve_small_block
-    >>> design, signs = np.random.default_rng(0).standard_normal((20, 3)), np.where(np.arange(20) % 2, 1.0, -1.0)
-    >>> problem = MarginProblem(signs, Objective(10.0, 1.0, 1.0, np.full(20, 1 / 20)), 0.0)
-    >>> solution = solve_small_block(design, problem, None, 1e-6)
-    >>> solution is None or len(solution.vector)
-    3
-    """
-    if not isinstance(design, np.ndarray) or not has_native("tensormargin_solve_small"):
-        return None
-    objective = problem.objective
-    design = np.ascontiguousarray(design, np.float64)
-    beta = objective.mu2 * objective.weights if start is None else start.copy()
-    vector, found = np.empty(design.shape[1]), np.empty(4)
-    solve = NativeCall(
-        "tensormargin_solve_small",
-        *design.shape,
-        *(design, problem.signs, objective.weights, strengths(objective)),
-        problem.bias_scale,
-        *(limits(wide), beta, vector, found),
-    )
-    failed = solve()
-    intercept, *values = found.tolist()
-    certificate = Certificate(*values)
-    if failed or not certificate.relative_gap <= gap_tol:
-        return None
-    return BlockSolution(vector, intercept, certificate, beta)
-
-
-class FlatAnswers(NamedTuple):
-    """Of several binary problems: coefficients of their samples, squared factors of the views, and what they amount to.
-
-    ``answers`` are the intercept, the primal and dual value of Eq. 7, and the scale of the certificate; the primal
-    value of a problem that could not be solved is infinite.
-    """
-
-    coefficients: FloatArray
-    factors: FloatArray
-    answers: FloatArray
-
-
-def solve_flat(
-    grams: FloatArray,
-    scales: FloatArray,
-    rows: Sequence[Array],
-    signs: FloatArray,
-    weights: FloatArray,
-    strengths: FloatArray,
-    kind: tuple[bool, bool],
-) -> FlatAnswers | None:
-    """Solve small binary problems over all weights on several views, given inner products of all samples in each.
-
-    ``signs`` and ``weights`` are those of the ``rows`` of all problems, one after the other. A view whose scale is NaN
-    is scaled to a mean squared norm of one; 0 leaves one out. ``kind`` says whether weights have an intercept, and
-    whether ``strengths`` (lambda, mu1, mu2) are relative to a mean squared norm of one. None if the code was not
-    compiled.
-    """
-    if not has_native("tensormargin_solve_flat"):
-        return None
-    ends = np.cumsum([len(own) for own in rows])
-    found = FlatAnswers(np.empty(ends[-1]), np.empty((len(rows), len(grams))), np.empty((len(rows), 4)))
-    solve = NativeCall(
-        "tensormargin_solve_flat",
-        grams.shape[1],
-        len(grams),
-        *(grams, scales, len(rows), ends, np.concatenate(rows), signs, weights, strengths),
-        *(np.array(kind, np.int64), limits(), *found),
-    )
-    return None if solve() else found
-
-
-class SmallFit:
-    """A small fit; `weight` and ``beta``, its dual point, are those of the solution.
-
-    ``records`` has a row per sweep: the objective after it, the largest relative gap of its solves, the relative
-    change of the weight, and the decrease of the objective, relative to the sum ``scale`` of the absolute values of its
-    terms.
-    """
-
-    def __init__(
-        self, columns: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
-    ) -> None:
-        tensors = weight.tucker_tensors()
-        self._format, self._problem, self._columns, self._tol = weight, problem, columns, tol
-        self._components = weight.components()
-        self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
-        self._entries = [self._flat(weight, beta)]
-        self.objective, self.intercept, self.scale, self.converged = np.inf, 0.0, np.inf, False
-        self.records: FloatArray = np.empty((0, _RECORDED))
-        # The start from all tensors takes all eigenvectors, which takes long if there are many, and no rank-one steps.
-        plain = self._components is None and all(len(sizes) < 3 or max(ranks) > 1 for ranks, sizes in self._shapes)
-        self.truncates = plain and all(max(sizes, default=1) <= tuning.MOST_EIGENVECTORS for _, sizes in self._shapes)
-
-    def _flat(self, weight: Weight, beta: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return all cores, all factors and what else makes up the weight, and the dual point."""
-        objective, tensors, components = self._problem.objective, weight.tucker_tensors(), weight.components()
-        beta = objective.mu2 * objective.weights if beta is None else beta
-        cores = [core.ravel() for core, _ in tensors]
-        factors = [factor.ravel() for _, factors in tensors for factor in factors]
-        factors += [] if components is None else [part.ravel() for part in (*components.factors, components.lengths)]
-        return np.concatenate(cores), np.concatenate(factors or [np.empty(0)]), beta
-
-    def add_start(self, weight: Weight, beta: FloatArray | None) -> None:
-        """Let sweeps begin at a second start as well; the one that gets ahead goes on."""
-        self._entries.append(self._flat(weight, beta))
-
-    def run(self, most: int, from_all: bool = False) -> bool | None:
-        """Make at most so many sweeps, and return whether all solves were exact; what was reached is kept anyway.
-
-        ``from_all`` takes the solution over all tensors, truncated, as a second start. None if the caller has to make
-        that (`add_start`), since it takes random numbers.
-        """
-        objective, most = self._problem.objective, min(most, _MOST_RECORDS)
-        first, last = self._entries[0], self._entries[-1]
-        core, factors, self.beta = (np.concatenate(pair) for pair in zip(first, last, strict=True))
-        state, records = np.array([np.inf, 0.0, np.inf, 0.0, 0.0]), np.empty((2 * most, _RECORDED))
-        tol, few = self._tol, tuning.REST_SHARE_OF_FEW
-        steps = tuning.SHORTEST_STEP, tuning.STATIONARY_SHARE * tol, tuning.GOOD_STEP
-        stop = tol, tuning.GAP_SHARE * tol, few * tol, tuning.SLOWEST_DECAY, tuning.RACED_SWEEPS, most
-        orders = np.array([len(sizes) for _, sizes in self._shapes], np.int64)
-        sizes = np.array([size for ranks, own in self._shapes for size in own or ranks], np.int64)
-        ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
-        own = self._components
-        components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted], np.int64)
-        fit = NativeCall(
-            "tensormargin_fit",
-            len(objective.weights),
-            len(orders),
-            *(
-                orders,
-                sizes,
-                ranks,
-                components,
-                self._columns,
-                self._problem.signs,
-                objective.weights,
-                strengths(objective),
-            ),
-            self._problem.bias_scale,
-            *(limits(self._format.wide), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)),
-            *(core, factors, self.beta, state, records),
-        )
-        failed = fit()
-        if failed == _NO_START:
-            return None
-        self.beta = self.beta[: len(objective.weights)]
-        self._core, self._factors = core, factors
-        self.objective, self.intercept, self.scale, done, self.converged = state.tolist()
-        self.records = records[: int(done)]
-        return not failed
-
-    def weight(self) -> Weight:
-        """Return the weight that was reached."""
-        core, factors, tensors = self._core, self._factors, []
-        for ranks, sizes in self._shapes:
-            own = []
-            for size, rank in zip(sizes, ranks, strict=False):
-                own.append(factors[: size * rank].reshape(size, rank))
-                factors = factors[size * rank :]
-            tensors.append((core[: prod(ranks)].reshape(ranks), own))
-            core = core[prod(ranks) :]
-        if self._components is not None:
-            inner = [len(factor) * len(factor.T) for factor in self._components.factors]
-            *parts, lengths, _ = np.split(factors, np.cumsum([*inner, len(self._components.lengths)]))
-            return self._format.with_components(tensors[0][1], parts, lengths)
-        return self._format.with_tucker_tensors(tensors)
-
-
-def small_fit(
-    samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
-) -> SmallFit | None:
-    """Return the fit of a small problem by compiled code, or None if it is not small or the code was not compiled."""
-    if not samples.in_memory or len(samples) * weight.largest_size > tuning.SMALL_SAMPLES:
-        return None
-    is_known = weight.has_core or (weight.has_tangent and weight.components() is not None)
-    if weight.n_modes > _MOST_MODES or not is_known or len(weight.block_names) == 1:
-        return None
-    return SmallFit(samples.columns, problem, weight, beta, tol) if has_native("tensormargin_fit") else None

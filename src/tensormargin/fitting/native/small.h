@@ -1,4 +1,6 @@
-/* What the files of this folder share: vector operations, and the solution of one block problem. */
+/* What the files of this folder share: vector operations, and the solution of one block problem.
+ *
+ * Numbers are double or float, whole numbers int64_t. */
 
 #ifndef TENSORMARGIN_SMALL_H
 #define TENSORMARGIN_SMALL_H
@@ -9,7 +11,7 @@
 #include <string.h>
 
 #define TILE 8
-#define ABI 4 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 5 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16
@@ -21,6 +23,9 @@
 #else
 #define FAST
 #endif
+
+/* What FAST functions call and must be compiled with them. */
+#define INLINE static inline __attribute__((always_inline))
 
 typedef double Four __attribute__((vector_size(32))); /* two pairs, where the processor has no more */
 typedef int64_t FourBits __attribute__((vector_size(32)));

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...runtime import Array, over_parts, slices, sum_over_parts, tuning
 from ..contractions import Contraction, best_split
+from ..row_loops import add_moments
 from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
 
 
@@ -114,17 +115,13 @@ class MemorySamples(Samples):
 
     def add_up(self, weights: Array, signed_weights: Array, pivot: Array, copy: Array | None = None) -> Sums:
         """Return the sums of the samples minus another pivot; the cast samples are stored in ``copy`` if given."""
-        from ..numba_kernels import add_moments
-
         less = pivot.astype(self.dtype).ravel()
 
         def add_part(part: slice) -> Array:
             total = np.zeros((3, less.size))  # weighted sum, signed sum, and the sum of squares in [2, 0]
             for where in slices(part, max(tuning.CHUNK_SAMPLES, self._samples_in(tuning.CHUNK_BYTES))):
                 samples = self._cast(self._raw(where), None if copy is None else copy[where])
-                total[2, 0] += add_moments(
-                    samples.reshape(len(samples), -1), less, weights[where], signed_weights[where], total
-                )
+                add_moments(samples.reshape(len(samples), -1), less, weights[where], signed_weights[where], total)
             return total
 
         weighted, signed, squares = sum_over_parts(add_part, len(self), self.nbytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..native import solve_small_block
+from ..small_problems import solve_small_block
 from .base import Solution, Solver
 from .dual_cd import solve_dual_cd
 from .interior_point import solve_interior_point

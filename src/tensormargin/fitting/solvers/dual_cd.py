@@ -16,6 +16,7 @@ from scipy.linalg import lapack
 
 from ...runtime import Array, FloatArray, tuning
 from ..blocks import BlockProblem
+from ..row_loops import descend
 from .base import Solution, solution_at, starting_point
 from .interior_point import solve_interior_point
 
@@ -116,12 +117,10 @@ class _WorkingSet:
 
     def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
         """Run coordinate descent from a point; return the new dual point and the number of epochs."""
-        from ..numba_kernels import descend
-
         which, problem = self._which, self._problem
         inner, u = solution.beta[which], solution.u.copy()
         own = self._rows, self._squares, problem.lower[which], problem.upper[which]
-        used = descend(own, inner, u, np.arange(len(which)), seed, target, max_epochs)
+        used = descend(own, inner, u, seed, target, max_epochs)
         beta = solution.beta.copy()
         beta[which] = inner
         return beta, used

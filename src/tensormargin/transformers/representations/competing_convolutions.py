@@ -13,8 +13,9 @@ from ...data import NO_METADATA, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, like, to_host
 from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
+from ._loops import LENGTH, winners
 from .base import Representation, as_double, shared
-from .convolutions import LENGTH, mode_to_convolve, random_channels
+from .convolutions import mode_to_convolve, random_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -96,14 +97,10 @@ class CompetingConvolutions(Representation):
         return like(scaled.reshape(counts.shape), X)
 
     def _represent(self, part: FloatArray) -> Array:
-        from ._compiled import winners
-
-        count_all: Any = winners
         series = np.moveaxis(part / self._unit, self._axis, -1)
         series = np.ascontiguousarray(series.reshape(len(part), -1, series.shape[-1]), np.float32)
         kernels, dilations = as_double(self.kernels_).astype(np.float32), to_host(self.dilations_)
-        found = np.zeros((len(part), *kernels.shape[:2], len(dilations), kernels.shape[2], 2), np.float32)
-        count_all(series, kernels, dilations, to_host(self._starts), to_host(self._channels), found)
+        found = winners(series, kernels, dilations, to_host(self._starts), to_host(self._channels))
         return np.sqrt(np.maximum(found, 0) / series.shape[-1]).reshape(len(part), *self.sample_shape_out_)
 
     def _axes_out(self, axes: Axes) -> Axes:

@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from ...data import NOT_FINITE, Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, computed, is_lazy, rows_of, to_host
 from ..preparation._base import checked_choice, checked_count
+from ._loops import LENGTH, Loops, convolutions, proportions
 from .base import Representation, as_double
 
-LENGTH = 9  # entries of a kernel; _compiled has the same, and takes a while to import
 _GOLDEN = (np.sqrt(5) + 1) / 2
 _LOOKED_AT = 256  # training samples whose convolutions give the biases
 
@@ -126,9 +126,6 @@ class Convolutions(Representation):
 
     def _learned_biases(self, X: Any, thresholds: int, rng: np.random.RandomState) -> FloatArray:
         """Return quantiles of the convolutions of random training samples."""
-        from ._compiled import convolutions
-
-        convolve_all: Any = convolutions
         n_samples = int(X.shape[0])
         some = np.sort(rng.choice(n_samples, min(_LOOKED_AT, n_samples), replace=False))
         samples = rows_of(X, some)
@@ -138,15 +135,15 @@ class Convolutions(Representation):
         self._unit = 2.0 ** -float(np.frexp(np.abs(samples).max())[1])
         samples = self._series(samples)
         rows = rng.randint(len(samples), size=len(self._starts) - 1)
-        convolved = np.empty((len(rows), samples.shape[2]), np.float32)
-        convolve_all(samples, rows, self._loops(), convolved)
-        return _quantiles(np.sort(convolved, axis=1).astype(np.float64), thresholds) / self._unit
+        return (
+            _quantiles(np.sort(convolutions(samples, rows, self._loops()), axis=1).astype(np.float64), thresholds)
+            / self._unit
+        )
 
-    def _loops(self) -> tuple[Any, ...]:
-        """Return kernels, dilations and channels as the compiled loops take them."""
+    def _loops(self) -> Loops:
         background, taps, values = _taps(as_double(self.kernels_))
         dilations, starts, channels = (to_host(one) for one in (self.dilations_, self._starts, self._channels))
-        return background, taps, values, dilations, starts, channels
+        return Loops(background, taps, values, dilations, starts, channels)
 
     def _series(self, part: FloatArray) -> Array:
         """Return samples as channels x time, contiguous, in a unit in which float32 neither over- nor underflows.
@@ -157,13 +154,8 @@ class Convolutions(Representation):
         return np.ascontiguousarray(moved.reshape(len(part), -1, moved.shape[-1]), np.float32)
 
     def _represent(self, part: FloatArray) -> Array:
-        from ._compiled import proportions
-
-        count_all: Any = proportions
         biases = (self._unit * as_double(self.biases_)).astype(np.float32)
-        out = np.empty((len(part), *biases.shape), np.float32)
-        count_all(self._series(part), self._loops(), biases, out)
-        return out.reshape(len(part), *self.sample_shape_out_)
+        return proportions(self._series(part), self._loops(), biases).reshape(len(part), *self.sample_shape_out_)
 
     def _axes_out(self, axes: Axes) -> Axes:
         if self.vectorize:
@@ -224,7 +216,7 @@ def _fixed_kernels() -> FloatArray:
     return kernels
 
 
-def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
+def _taps(kernels: FloatArray) -> tuple[float, Array, Array]:
     """Return the value that most entries of the kernels have, where others differ from it, and by how much.
 
     Kernels of any values have all their entries listed, and none in common.
@@ -234,7 +226,7 @@ def _taps(kernels: FloatArray) -> tuple[np.float32, Array, Array]:
     taps = np.argwhere(kernels != background)[:, 1].reshape(len(kernels), -1) if fixed else None
     taps = np.tile(np.arange(LENGTH), (len(kernels), 1)) if taps is None else taps
     values = np.take_along_axis(kernels, taps, axis=1) - background
-    return np.float32(background), taps, values.astype(np.float32)
+    return background, taps, values.astype(np.float32)
 
 
 def _quantiles(rows: FloatArray, number: int) -> FloatArray:
