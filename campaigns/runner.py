@@ -20,9 +20,9 @@ Kept = dict[str, list[Outcome]]
 
 def run_here(name: str, number: int, seed: int, parent: int) -> None:
     """Try the cases of a part in this process, which ends with its parent, and print the outcomes as JSON."""
-    from tensormargin.runtime.processes import end_with
+    from tensormargin.runtime.processes import live_as_long_as
 
-    end_with(parent)
+    live_as_long_as(parent)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is not the reply
     replies.write(json.dumps([outcome.content() for outcome in CAMPAIGNS[name].run(number, seed)]))

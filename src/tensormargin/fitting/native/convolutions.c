@@ -147,10 +147,9 @@ typedef int32_t EightBits __attribute__((vector_size(32)));
 
 #define CHOOSE(type, where, this, other) ((type)((where & (EightBits)(this)) | (~where & (EightBits)(other))))
 
-INLINE Eight convolve_eight(const Eight *x, const float *w) {
-    return ((w[0] * x[0] + w[1] * x[1] + w[2] * x[2]) + (w[3] * x[3] + w[4] * x[4] + w[5] * x[5])) +
-           (w[6] * x[6] + w[7] * x[7] + w[8] * x[8]);
-}
+#define CONVOLVE(x, w) \
+    (((w)[0] * x[0] + (w)[1] * x[1] + (w)[2] * x[2]) + ((w)[3] * x[3] + (w)[4] * x[4] + (w)[5] * x[5])) + \
+        ((w)[6] * x[6] + (w)[7] * x[7] + (w)[8] * x[8])
 
 /* Convolve a series, between zeros, with every kernel, and add what the winners have to out: the largest result of every
  * point of time to that of its kernel, and one to the kernel of the smallest. Eight points of time are handled at once,
@@ -160,10 +159,10 @@ INLINE void compete(const float *padded, int64_t dilation, const float *kernels,
     for (int64_t t = 0; t < size; t += 8) {
         Eight x[LENGTH];
         for (int64_t j = 0; j < LENGTH; j++) memcpy(x + j, padded + j * dilation + t, sizeof(Eight));
-        Eight high = convolve_eight(x, kernels), low = high;
+        Eight high = CONVOLVE(x, kernels), low = high;
         EightBits most = {0, 0, 0, 0, 0, 0, 0, 0}, least = most;
         for (int64_t k = 1; k < n_kernels; k++) {
-            Eight result = convolve_eight(x, kernels + k * LENGTH);
+            Eight result = CONVOLVE(x, kernels + k * LENGTH);
             EightBits own = {0, 0, 0, 0, 0, 0, 0, 0}, more = result > high, less = result < low;
             own += (int32_t)k;
             most = CHOOSE(EightBits, more, own, most), high = CHOOSE(Eight, more, result, high);
