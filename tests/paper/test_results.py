@@ -21,6 +21,7 @@ UNFINISHED = {
     ("MNIST", 20000, "TuSPMD-LRT"): 1,
     ("MNIST", 30000, "STuM"): 13,
     ("MNIST", 60000, "STuM"): 24,
+    ("Haxby slice", 792, "STuM"): 4,
 }
 
 
@@ -74,7 +75,7 @@ def test_p_values_belong_to_the_intervals_and_are_corrected_for_their_number(tab
 
 
 def test_what_the_readme_says_of_the_open_sets(results):
-    """Five intervals exclude 0, none of them after correction for 195 differences."""
+    """Eight intervals exclude 0, none of them after correction for 195 differences."""
     tested = [one for one in results["open"].differences if not isnan(one.low)]
-    assert (len(tested), sum(one.excludes_zero for one in tested)) == (195, 5)
+    assert (len(tested), sum(one.excludes_zero for one in tested)) == (195, 8)
     assert not any(one.verdict in ("better", "worse") for one in tested)

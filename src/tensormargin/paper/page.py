@@ -202,9 +202,10 @@ def page_text(
         for caption, picture in (pictures or {}).get(one.name, []):
             parts.append(f"![{caption}]({picture})\n")
         parts += ["Seconds for one fit (median):\n", time_table(one), _DIFFERENCES, difference_table(one)]
-    texts = dict.fromkeys(text for one in results for cell in one.cells for text in cell.versions.split(" | "))
-    versions = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
-    return "\n".join([*parts, f"Made with {'; '.join(versions)}.\n"])
+        texts = dict.fromkeys(text for cell in one.cells for text in cell.versions.split(" | "))
+        versions = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
+        parts.append(f"Made with {'; '.join(versions)}.\n")
+    return "\n".join(parts)
 
 
 def _grids(folder: str | Path, tables: Iterable[str]) -> tuple[str, str]:
