@@ -10,7 +10,19 @@ from .contenders import METHODS, OURS
 from .rows import DONE, SLOW, Row, n_splits
 from .run import SMALLEST
 from .shipped import SHIPPED
-from .statistics import ALPHA, Table, all_pairs, average_ranks, best_known, bounds, joined, lead, mean_known, table_of
+from .statistics import (
+    ALPHA,
+    Table,
+    all_pairs,
+    average_ranks,
+    best_known,
+    bounds,
+    joined,
+    lead,
+    mean_known,
+    signed_rank,
+    table_of,
+)
 from .structure import summary
 from .tasks import PER_CLASS, TASKS, named, with_few
 
@@ -200,7 +212,8 @@ def _probabilities(table: Table) -> list[str]:
 
 def _few(rows: Sequence[Row], repeats: int) -> list[str]:
     """Return mean ranks and accuracies with few training samples, of the methods that have such rows."""
-    lines = []
+    lines: list[str] = []
+    near: list[str] = []
     for per_class in PER_CLASS:
         own = [row for row in rows if named(row.task).per_class == per_class]
         methods = [method for method in METHODS if any(row.method == method for row in own)]
@@ -209,19 +222,28 @@ def _few(rows: Sequence[Row], repeats: int) -> list[str]:
         for j in np.argsort(ranks, kind="stable") if table.tasks else ():
             cells = [str(per_class), str(len(table.tasks)), methods[j], f"{ranks[j]:.2f}"]
             cells += [_percent(mean_known(values[:, j])) for values in (table.accuracy, table.balanced)]
-            cells.append(f"{lead(table, methods[j]):+.1f}" if OURS in methods and methods[j] != OURS else "")
+            apart = OURS in methods and methods[j] != OURS
+            p = signed_rank(table.column(OURS), table.column(methods[j])) if apart else 1.0
+            cells += [f"{lead(table, methods[j]):+.1f}", f"{p:.2g}"] if apart else ["", ""]
             lines.append("| " + " | ".join(cells) + " |")
+        if table.tasks and OURS in methods:
+            close = next(bound.found for bound in bounds(table) if "points behind" in bound.statement)
+            near.append(f"- {per_class} per class: {close}")
     if not lines:
         return []
     return [
         "## Few training samples",
         "",
         "The same test sets, with so many training samples per class, from as many groups as possible. Tasks are left",
-        "out if a class has fewer.",
+        "out if a class has fewer. p is that of Wilcoxon's test against ours, not corrected.",
         "",
-        "| per class | tasks | method | average rank | mean accuracy | mean balanced accuracy | ours minus it |",
-        "|---|---|---|---|---|---|---|",
+        "| per class | tasks | method | average rank | mean accuracy | mean balanced accuracy | ours minus it | p |",
+        "|---|---|---|---|---|---|---|---|",
         *lines,
+        "",
+        "Ours is at most 2 points behind the best other, and further behind on:",
+        "",
+        *near,
     ]
 
 
