@@ -113,8 +113,8 @@ def summary(rows: Sequence[Row]) -> list[str]:
         "|---|" + "---|" * (len(heads) - 1),
         *lines,
         "",
-        f"Of these {len(clear)} differences, {clear.count(1)} are above zero by more than two standard errors, and "
-        f"{clear.count(-1)} below: the rest can be chance.",
+        f"Of these {len(clear)} differences, {clear.count(1)} are above zero by more than two standard errors and "
+        f"{clear.count(-1)} below; the others can be chance.",
     ]
 
 
