@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from pathlib import Path
 
 _GUESSED_BYTES = 2**31
@@ -69,11 +70,12 @@ def _fields(path: str | Path, unit: int = 1024) -> dict[str, int]:
     return {word[0]: int(word[1]) * unit for word in words if len(word) > 1 and word[1].isdigit()}
 
 
-_PACKAGES = ("tensormargin", "numpy", "scipy", "scikit-learn")
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect results."""
     from importlib.metadata import version  # 40 ms, which no other command needs
 
-    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    own = str(sys.modules[__name__.partition(".")[0]].__version__)  # a checkout need not be installed
+    return {"python": platform.python_version(), "tensormargin": own, **{name: version(name) for name in _PACKAGES}}
