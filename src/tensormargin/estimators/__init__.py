@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .classifier import AccuracyMixin, NotebookMixin, TensorMarginClassifier
     from .devices import to_device
     from .engine import PLACES, at_most, one_blas_thread
-    from .fit_steps import ToFit, TrainingSet, fit_batch, fit_training_set, keep_scheme, specify, training_set
+    from .fit_steps import ToFit, TrainingSet, fit_batch, fit_training_set, keep_scheme, training_set
     from .fit_steps import without_convergence_warnings
     from .flat_fits import ALONE, Products, centred_rows, suits_products
     from .many_fits import fit_many

@@ -205,7 +205,7 @@ class FirstPasses:
         if not isinstance(samples, MemorySamples) or samples.n_entries > tuning.SMALL_SAMPLES:
             return new
         with self._lock:
-            n_bytes = samples.nbytes + samples.columns.nbytes
+            n_bytes = samples.nbytes + 2 * samples.columns.nbytes  # and `kept_of_all`
             if n_bytes <= self._left and key not in self._kept:
                 self._left -= n_bytes
                 self._kept[key] = new

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from ..data import checked_training, has_plain_labels
-from ..fitting import Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
+from ..fitting import BinaryProblem, Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
 from .engine import fit_on_arrays, fit_specs
 from .weight_layout import Layout, layout_of
+
+WeightedProblem = tuple[BinaryProblem, Array]
+"""A binary problem, and the shares of its samples."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,14 @@ class TrainingSet:
     labels: Array
     weights: Array
     passes: FirstPasses | None = None
+    _problems: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def specify(self, classifier: Any) -> ClassifierSpec:
+        """Return the binary problems for a classifier; those of a scheme are the same for all strengths."""
+        scheme = classifier.multi_class, repr(classifier.class_weight)
+        if scheme not in self._problems:
+            self._problems[scheme] = weighted_problems(classifier, self.labels, self.weights)
+        return specify(classifier, self.array.sample_shape, *self._problems[scheme])
 
 
 @dataclass(frozen=True)
@@ -74,8 +86,7 @@ def fit_training_set(
     ``y`` are the labels as they were given, whose library ``classes_`` is to have. A classifier that is only needed
     ``for_scoring`` has no ``weight_`` and no ``history_``, and does not warn if it has not converged.
     """
-    array = training.array
-    spec = specify(classifier, array.sample_shape, training.labels, training.weights)
+    array, spec = training.array, training.specify(classifier)
     try:
         fits = fit_specs(array, spec.fits, n_jobs, classifier.solver, training.passes)
     except NotFiniteError:
@@ -84,23 +95,42 @@ def fit_training_set(
     return _keep_fits(classifier, spec, fits, array) if for_scoring else keep(classifier, spec, fits, array, y)
 
 
-def specify(classifier: Any, shape: Any, labels: Array, weights: Array, rows: Array | None = None) -> ClassifierSpec:
-    """Return the binary problems for labelled samples of this shape (by name for views), or some rows of an array."""
+def weighted_problems(
+    classifier: Any, labels: Array, weights: Array, rows: Array | None = None
+) -> tuple[Array, list[WeightedProblem]]:
+    """Return the classes of labelled samples, or of some rows of an array, and the binary problems of a scheme."""
     classes, codes = np.unique(labels, return_inverse=True)
     _check_classes(classes, np.bincount(codes, weights=weights > 0, minlength=len(classes)))
     weights = weights * _class_weights(classifier.class_weight, classes, codes, weights)[codes]
-    settings = _settings(classifier, layout_of(shape))
-    problems = binary_problems(codes, len(classes), classifier.multi_class)
-    lasts = _warm_starts(classifier, shape, classes, settings.rank, len(problems))
-    seeds = check_random_state(classifier.random_state).randint(np.iinfo(np.int32).max, size=len(problems))
-    fits = []
-    for pair, last, seed in zip(problems, lasts, seeds, strict=True):
+    problems = []
+    for pair in binary_problems(codes, len(classes), classifier.multi_class):
         problem, shares = pair.weighted(weights)
         if classifier.class_weight == "balanced" and pair.negative < 0:  # also between the class and all others
             positive = problem.signs > 0
             shares = 0.5 * np.where(positive, shares / shares[positive].sum(), shares / shares[~positive].sum())
-        fits.append(FitSpec(problem if rows is None else problem.within(rows), shares, settings, last, seed))
+        problems.append((problem if rows is None else problem.within(rows), shares))
+    return classes, problems
+
+
+def specify(classifier: Any, shape: Any, classes: Array, problems: Sequence[WeightedProblem]) -> ClassifierSpec:
+    """Return binary problems with how to fit them to samples of this shape (by name for views)."""
+    settings = _settings(classifier, layout_of(shape))
+    lasts = _warm_starts(classifier, shape, classes, settings.rank, len(problems))
+    seeds = _seeds(classifier.random_state, len(problems))
+    fits = [FitSpec(*pair, settings, last, seed) for pair, last, seed in zip(problems, lasts, seeds, strict=True)]
     return ClassifierSpec(classes, fits)
+
+
+def _seeds(random_state: Any, number: int) -> Any:
+    """Return numbers for random starts; those that follow from a number are remembered, since they take a while."""
+    if isinstance(random_state, int):
+        return _seeds_of(random_state, number)
+    return check_random_state(random_state).randint(np.iinfo(np.int32).max, size=number)
+
+
+@lru_cache(maxsize=64)
+def _seeds_of(random_state: int, number: int) -> tuple[int, ...]:
+    return tuple(np.random.RandomState(random_state).randint(np.iinfo(np.int32).max, size=number).tolist())
 
 
 def _check_classes(classes: Array, counts: Array) -> None:
@@ -233,7 +263,8 @@ def fit_batch(tasks: Sequence[ToFit]) -> list[Any]:
         if own is not None:
             own, copies = np.unique(own, return_counts=True)
             labels, weights = labels[own], weights[own] * copies
-        specs.append(specify(classifier, training.array.sample_shape, labels, weights, own))
+        problems = weighted_problems(classifier, labels, weights, own)
+        specs.append(specify(classifier, training.array.sample_shape, *problems))
         arrays.append(training.array)
     pairs = [(array, fit) for array, spec in zip(arrays, specs, strict=True) for fit in spec.fits]
     try:

@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d
 
 from ..runtime import Array, dtype_of, like, namespace
 
@@ -59,14 +58,14 @@ def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
     return [("rest", label) for label in labels] if scheme == "ovr" and len(labels) > 2 else [*combinations(labels, 2)]
 
 
-def class_codes(y: Any, classes: Array) -> Array:
+def class_codes(y: Array, classes: Array) -> Array:
     """Return the index of each label in the sorted ``classes``; raise ValueError for unknown labels."""
-    labels = column_or_1d(y)
-    unknown = np.setdiff1d(labels, classes)
-    if unknown.size:
-        known = classes.tolist()
-        raise ValueError(f"y holds labels that were not seen in fit: {unknown.tolist()}; the known ones are {known}")
-    return np.searchsorted(classes, labels)
+    codes = np.searchsorted(classes, y)
+    unknown = classes[np.minimum(codes, len(classes) - 1)] != y
+    if np.any(unknown):
+        strange, known = np.unique(y[unknown]).tolist(), classes.tolist()
+        raise ValueError(f"y holds labels that were not seen in fit: {strange}; the known ones are {known}")
+    return codes
 
 
 def combine_scores(scores: Any, n_classes: int, scheme: str) -> Any:

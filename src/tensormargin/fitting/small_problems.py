@@ -124,10 +124,10 @@ class SmallFit:
     """
 
     def __init__(
-        self, columns: Array, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
+        self, samples: Samples, problem: MarginProblem, weight: Weight, beta: FloatArray | None, tol: float
     ) -> None:
         tensors = weight.tucker_tensors()
-        self._format, self._problem, self._columns, self._tol = weight, problem, columns, tol
+        self._format, self._problem, self._samples, self._tol = weight, problem, samples, tol
         self._components = weight.components()
         self._shapes = [(core.shape, [len(factor) for factor in factors]) for core, factors in tensors]
         self._entries = [self._flat(weight, beta)]
@@ -166,7 +166,7 @@ class SmallFit:
         orders = np.array([len(sizes) for _, sizes in self._shapes], np.int64)
         sizes = np.array([size for ranks, own in self._shapes for size in own or ranks], np.int64)
         ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
-        own = self._components
+        own, kept = self._components, self._kept() if from_all else None
         components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted], np.int64)
         fit = native.NativeCall(
             "tensormargin_fit",
@@ -177,7 +177,8 @@ class SmallFit:
                 sizes,
                 ranks,
                 components,
-                self._columns,
+                self._samples.columns,
+                kept,
                 self._problem.signs,
                 objective.weights,
                 strengths(objective),
@@ -187,6 +188,8 @@ class SmallFit:
             *(core, factors, self.beta, state, records),
         )
         failed = fit()
+        if kept is not None and kept[-1]:
+            self._samples.kept_of_all[:] = [(self._problem, kept)]
         if failed == _NO_START:
             return None
         self.beta = self.beta[: len(objective.weights)]
@@ -194,6 +197,15 @@ class SmallFit:
         self.objective, self.intercept, self.scale, done, self.converged = state.tolist()
         self.records = records[: int(done)]
         return not failed
+
+    def _kept(self) -> FloatArray:
+        """Return what an earlier fit has left of the solution over all tensors, or memory for it; see small.h."""
+        own, n = self._problem, len(self._problem)
+        for other, kept in self._samples.kept_of_all:
+            pairs = (other.signs, own.signs), (other.objective.weights, own.objective.weights)
+            if other.bias_scale == own.bias_scale and all(np.array_equal(*pair) for pair in pairs):
+                return kept
+        return np.zeros((n + 1) * (len(self._samples.columns) + n + 1))
 
     def weight(self) -> Weight:
         """Return the weight that was reached."""
@@ -221,4 +233,4 @@ def small_fit(
     is_known = weight.has_core or (weight.has_tangent and weight.components() is not None)
     if weight.n_modes > _MOST_MODES or not is_known or len(weight.block_names) == 1:
         return None
-    return SmallFit(samples.columns, problem, weight, beta, tol) if native.has_native("tensormargin_fit") else None
+    return SmallFit(samples, problem, weight, beta, tol) if native.has_native("tensormargin_fit") else None

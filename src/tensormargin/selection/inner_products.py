@@ -25,7 +25,6 @@ from ..estimators import (
     TrainingSet,
     centred_rows,
     keep_scheme,
-    specify,
     suits_products,
 )
 from ..fitting import ViewArray, sample_array
@@ -105,7 +104,7 @@ class InnerProducts:
         None if rounding keeps a problem from its gap.
         """
         training = self.training
-        spec = specify(classifier, training.array.sample_shape, training.labels, training.weights)
+        spec = training.specify(classifier)
         solved = self._products.solve(spec.fits)
         if solved is None or not np.all(solved.gaps <= tuning.GAP_SHARE * classifier.tol):
             return None

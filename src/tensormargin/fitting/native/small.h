@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define TILE 8
-#define ABI 5 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 6 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16
@@ -174,11 +174,15 @@ static inline double relative_gap(const Answer *answer) {
 }
 
 /* Solve Eq. 12 for one design, given by its d columns of n numbers. beta is the dual point to start from, and is overwritten by the solution.
+ * kept, unless it is NULL, is memory of kept_size, zero at first, for what does not depend on lambda and mu: a later solve
+ * for the same samples and labels finds it there, if they have fewer rows than columns.
  *
  * Returns 0, 1 if memory is missing, 2 if the quadratic form is not definite.
  */
-int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *beta, double *vector,
-                             Answer *answer);
+int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *kept, double *beta,
+                             double *vector, Answer *answer);
+
+static inline int64_t kept_size(int64_t n, int64_t d) { return n * (d + 1) + d + n * n + n + 1; }
 
 int64_t tensormargin_factor_gram(const double *gram, int64_t n, double *out, int64_t *chosen, double *memory);
 

@@ -654,19 +654,21 @@ FAST static void evaluate(const Task *task, int64_t d, const double *columns, co
     answer->scale = half_square + fabs(task->mu2 * average) + task->lam * hinge;
 }
 
-int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *beta, double *vector,
-                             Answer *answer) {
+int tensormargin_solve_block(const Task *task, int64_t d, const double *design, double *kept, double *beta,
+                             double *vector, Answer *answer) {
     const double *weights = task->weights;
     double lam = task->lam, mu1 = task->mu1, mu2 = task->mu2;
     int64_t n = task->n, width = d + (task->bias > 0.0), wide = width > task->limits.wide * n, copied = wide || mu1 > 0.0;
     int64_t k = wide ? n : width, padded = padded_size(k);
     int64_t scratch = larger(face_memory(most_free(k)), k * k + 2 * k + n + n * k);
     if (wide) scratch = larger(scratch, n * n + larger(n * width, n * n + 2 * n));
-    int64_t size = n * width + d + n * padded + k * k + 3 * n + 3 * (2 * n + padded) + k + width + scratch;
-    size += (copied ? n * k : 0) + (wide ? n * k : 0);
-    double *memory = malloc(size * sizeof(double) + (n + k + 1) * sizeof(int64_t));
+    int64_t own = !wide ? n * width + d + 1 : kept == NULL ? kept_size(n, d) : 0; /* of what might have been kept */
+    int64_t size = own + n * padded + k * k + 3 * n + 3 * (2 * n + padded) + k + width + scratch + (copied ? n * k : 0);
+    double *memory = malloc(size * sizeof(double) + (n + 1) * sizeof(int64_t));
     if (memory == NULL) return 1;
-    double *columns = memory, *mean = columns + n * width, *rows = mean + d, *factor = rows + n * padded;
+    double *columns = own ? memory : kept, *mean = columns + n * width, *factored = mean + d;
+    int64_t *chosen = (int64_t *)(factored + n * n), *rank = wide ? chosen + n : (int64_t *)factored;
+    double *rows = memory + own, *factor = rows + n * padded;
     double *lower = factor + k * k, *upper = lower + n, *squares = upper + n, *next = squares + n;
     Point at = {beta, next, next + padded, 0.0, 0.0, 0.0};
     next = at.margins + n;
@@ -674,12 +676,16 @@ int tensormargin_solve_block(const Task *task, int64_t d, const double *design, 
     next = trial.margins + n;
     Point spare = {next, next + n, next + n + padded, 0.0, 0.0, 0.0};
     double *point = spare.margins + n, *solution = point + k, *base = copied ? solution + width : columns;
-    double *factored = solution + width + (copied ? n * k : 0), *rest = factored + (wide ? n * k : 0);
-    int64_t *order = (int64_t *)(memory + size), *chosen = order + n + 1; /* of the free ones, one more may be written */
+    double *rest = solution + width + (copied ? n * k : 0);
+    int64_t *order = (int64_t *)(memory + size); /* of the free ones, one more may be written */
 
-    sign_columns(task, d, design, columns, mean);
+    if (own) *rank = 0;
+    if (*rank == 0) {
+        sign_columns(task, d, design, columns, mean);
+        *rank = wide ? gram_factor(columns, n, width, factored, chosen, rest) : k;
+    }
     if (wide) {
-        k = gram_factor(columns, n, width, factored, chosen, rest);
+        k = *rank;
         padded = padded_size(k);
         transpose(factored, n, k, base);
     } else if (copied) {
@@ -725,7 +731,7 @@ int tensormargin_solve_small(int64_t n, int64_t d, const double *design, const d
     double *columns = malloc(n * d * sizeof(double));
     if (columns == NULL) return 1;
     transpose(design, n, d, columns);
-    int failed = tensormargin_solve_block(&task, d, columns, beta, vector, &answer);
+    int failed = tensormargin_solve_block(&task, d, columns, NULL, beta, vector, &answer);
     numbers[0] = answer.intercept, numbers[1] = answer.primal, numbers[2] = answer.dual, numbers[3] = answer.scale;
     free(columns);
     return failed;

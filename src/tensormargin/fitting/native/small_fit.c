@@ -695,7 +695,7 @@ static int fit_factor(Memory *m, Weight *weight, const double *beta) {
                    whitening, rows);
     columns_of_factor(m, view, own, mode, rows, count, m->cores, NULL);
     memmove(weight->beta, beta, m->task->n * sizeof(double));
-    int failed = tensormargin_solve_block(m->task, size * count, m->cores, weight->beta, solution, &answer);
+    int failed = tensormargin_solve_block(m->task, size * count, m->cores, NULL, weight->beta, solution, &answer);
     for (int64_t i = 0; i < size; i++)
         for (int64_t r = 0; r < count; r++)
             factor[i * count + r] = dot(solution + i * count, whitening + r * count, count);
@@ -718,7 +718,7 @@ static int fit_core(Memory *m, Weight *weight, const double *beta) {
         if (m->n_views == 1) design = columns;
         else memcpy(next, columns, size * sizeof(double)), next += size;
     }
-    int failed = tensormargin_solve_block(m->task, m->core_size, design, weight->beta, weight->core, &answer);
+    int failed = tensormargin_solve_block(m->task, m->core_size, design, NULL, weight->beta, weight->core, &answer);
     return keep_answer(weight, failed, &answer);
 }
 
@@ -956,7 +956,7 @@ static int sweep(Memory *m, Weight *at, const Rules *rules, double *record) {
     }
     tangent_design(m, at);
     memcpy(trial->beta, at->beta, n * sizeof(double));
-    int failed = tensormargin_solve_block(m->task, m->width, m->design, trial->beta, m->vector, &answer);
+    int failed = tensormargin_solve_block(m->task, m->width, m->design, NULL, trial->beta, m->vector, &answer);
     gap = fmax(gap, relative_gap(&answer));
     if (!failed && at->primal - answer.primal > rules->stationary * at->scale) {
         double *promise = m->design; /* the design is no longer needed */
@@ -1043,14 +1043,31 @@ static int is_symmetric(const Shape *shape, const double *dense) {
     return !(turned > SYMMETRIC * SYMMETRIC * all);
 }
 
+/* Write the factor of one mode of a matrix that belongs to the leading vectors of the other: these times the matrix. */
+static void follow(const Shape *shape, const double *matrix, int64_t mode, Tucker *out, double *memory) {
+    int64_t rows = shape->sizes[0], columns = shape->sizes[1], rank = shape->ranks[0];
+    if (mode == 0) {
+        multiply_mode(matrix, rows, columns, 1, out->factors[1], rank, 1, out->factors[0]);
+    } else {
+        multiply_mode(matrix, 1, rows, columns, out->factors[0], rank, 1, memory);
+        transpose(memory, rank, columns, out->factors[1]);
+    }
+    orthonormalise(out->factors[mode], shape->sizes[mode], rank, memory);
+}
+
 /* Write the leading vectors of the unfoldings of a dense tensor, which is scaled, as factors. */
 FAST static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *out) {
-    int64_t lead = 1, trail = shape->entries;
+    int64_t lead = 1, trail = shape->entries, follows = -1;
     to_unit_range(dense, shape->entries);
+    if (shape->order == 2 && shape->ranks[0] == shape->ranks[1]) follows = shape->sizes[0] <= shape->sizes[1];
     for (int64_t k = 0; k < shape->order; k++) {
         int64_t size = shape->sizes[k], rank = shape->ranks[k];
         double *gram = m->unfolded, *axes = gram + size * size;
         trail /= size;
+        if (k == follows) {
+            lead *= size;
+            continue;
+        }
         memset(gram, 0, size * size * sizeof(double));
         for (int64_t l = 0; l < lead; l++)
             for (int64_t a = 0; a < size; a++) {
@@ -1064,14 +1081,15 @@ FAST static void truncate(Memory *m, const Shape *shape, double *dense, Tucker *
         for (int64_t a = 0; a < size; a++) memcpy(out->factors[k] + a * rank, axes + a * size, rank * sizeof(double));
         lead *= size;
     }
+    if (follows >= 0) follow(shape, dense, follows, out, m->unfolded);
 }
 
 /* Write the start that follows from the solution over all tensors, and its dual point. */
-static int relaxed_start(Memory *m, const Rules *rules, const double *samples, Weight *start) {
+static int relaxed_start(Memory *m, const Rules *rules, const double *samples, double *kept, Weight *start) {
     Answer answer = NOT_SOLVED;
     double *dense = m->dense;
     for (int64_t i = 0; i < m->task->n; i++) start->beta[i] = m->task->mu2 * m->task->weights[i];
-    int failed = tensormargin_solve_block(m->task, m->entries, samples, start->beta, dense, &answer);
+    int failed = tensormargin_solve_block(m->task, m->entries, samples, kept, start->beta, dense, &answer);
     if (failed || !(relative_gap(&answer) <= rules->gap)) return failed ? failed : NOT_EXACT;
     for (int64_t v = 0; v < m->n_views; v++) {
         const Shape *shape = &m->views[v].shape;
@@ -1089,6 +1107,8 @@ static int relaxed_start(Memory *m, const Rules *rules, const double *samples, W
  * components number of rank-one tensors whose sum the weight of a single view is, and the factor that is fitted after a
  *            step; 0, 0 for a weight with a core
  * samples    sizes x n, one view after the other
+ * kept       memory of kept_size for the solution over all tensors, zero unless it has been left by an earlier fit to these
+ *            samples with these signs, weights and bias
  * signs, weights, strengths (lam, mu1, mu2), bias, limits    as in tensormargin_solve_small
  * rules      those of the struct, in its order; then the starts: one, that one and the solution over all tensors (0),
  *            or two
@@ -1102,9 +1122,9 @@ static int relaxed_start(Memory *m, const Rules *rules, const double *samples, W
  * caller has to make the second start. But for NO_START the solution is what was reached.
  */
 int tensormargin_fit(int64_t n, int64_t n_views, const int64_t *orders, const int64_t *sizes, const int64_t *ranks,
-                     const int64_t *components, const double *samples, const double *signs, const double *weights,
-                     const double *strengths, double bias, const double *limits, const double *rules, double *core,
-                     double *factors, double *beta, double *state, double *records) {
+                     const int64_t *components, const double *samples, double *kept, const double *signs,
+                     const double *weights, const double *strengths, double bias, const double *limits,
+                     const double *rules, double *core, double *factors, double *beta, double *state, double *records) {
     Task task = task_of(n, signs, weights, strengths, bias, limits);
     Rules own = {rules[0], rules[1], rules[2], rules[3], rules[4], rules[5], rules[6], (int64_t)rules[7], (int64_t)rules[8]};
     int64_t starts = (int64_t)rules[9], lead = 0;
@@ -1129,7 +1149,7 @@ int tensormargin_fit(int64_t n, int64_t n_views, const int64_t *orders, const in
         runs[r].at = (Weight){.views = parts + (2 + r) * n_views, .beta = beta + r * n, .primal = INFINITY};
         lay_out_views(&m, core + r * m.core_size, &given, &runs[r].at);
     }
-    int failed = starts == 0 ? relaxed_start(&m, &own, samples, &runs[1].at) : 0;
+    int failed = starts == 0 ? relaxed_start(&m, &own, samples, kept, &runs[1].at) : 0;
     if (failed != NO_START) {
         if (!failed) failed = starts == 1 ? sweep_until(&m, runs, &own, own.most) : race(&m, runs, &own, &lead);
         if (lead == 1) {

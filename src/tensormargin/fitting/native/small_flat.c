@@ -82,7 +82,7 @@ int tensormargin_solve_flat(int64_t n_samples, int64_t n_views, const double *gr
         Answer answer = NOT_SOLVED;
         for (int64_t a = 0; a < n; a++) beta[a] = own_strengths[2] * weights[from + a];
         int failed = !isfinite(own_strengths[0] + own_strengths[1] + own_strengths[2]) ||
-                     tensormargin_solve_block(&task, rank, columns, beta, vector, &answer);
+                     tensormargin_solve_block(&task, rank, columns, NULL, beta, vector, &answer);
         if (failed) {
             answer.primal = INFINITY, answer.dual = -INFINITY;
             memset(vector, 0, rank * sizeof(double));

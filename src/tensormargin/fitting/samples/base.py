@@ -13,6 +13,7 @@ import numpy as np
 
 from ...runtime import Array, tuning
 from ..designs import Design
+from ..objective import MarginProblem
 
 Made = TypeVar("Made")
 
@@ -132,6 +133,11 @@ class Samples(ABC):
     def columns(self) -> Array:
         """The samples as columns, in float64: compiled code then makes every step for all samples in one go."""
         return np.ascontiguousarray(self.matrix().T, np.float64)
+
+    @cached_property
+    def kept_of_all(self) -> list[tuple[MarginProblem, Array]]:
+        """What the solution over all tensors has left for fits with other strengths; see `small_problems`."""
+        return []
 
     @property
     def nbytes(self) -> int:

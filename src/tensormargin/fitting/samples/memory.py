@@ -89,7 +89,7 @@ class MemorySamples(Samples):
     def for_another_fit(self) -> MemorySamples:
         """Return the same samples for a fit at the same time: it has its own memory of the last contraction."""
         other = shallow_copy(self)
-        other._last = HalfContraction()
+        other._last, other.kept_of_all = HalfContraction(), self.kept_of_all
         return other
 
     def vary(self, centred: bool) -> bool:
