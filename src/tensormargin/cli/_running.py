@@ -209,10 +209,12 @@ def end_processes() -> None:
 
 
 def _load(module: str) -> None:
-    """Import a module."""
+    """Import a module; what it consists of stays, so that no collection of garbage need look at it."""
+    import gc
     from importlib import import_module
 
     import_module(module)
+    gc.freeze()
 
 
 # ---- interruption ----

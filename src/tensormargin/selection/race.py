@@ -9,7 +9,7 @@ from math import ceil
 from operator import attrgetter
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from ..runtime import Array, FloatArray
 
@@ -302,7 +302,7 @@ def smooth(prior: FloatArray, scores: Array, n_splits: int | None = None) -> Smo
         (_Fit.of(precision, known.astype(np.float64), centred, noise) for noise in _NOISE), key=attrgetter("likelihood")
     )
     n_effects = known.shape[1]
-    inverse = cho_solve(best.factor, np.eye(n_effects + len(prior))[:, n_effects:])[n_effects:]
+    inverse = dpotrs(best.factor, np.eye(n_effects + len(prior))[:, n_effects:], lower=True)[0][n_effects:]
     mean = level + best.effects[n_effects:] + float(best.effects[:first].mean())
     return Smoothed(mean, best.variance * inverse)
 
@@ -312,7 +312,7 @@ class _Fit:
     """Effects of splits and candidates for one ratio of the variances."""
 
     likelihood: float
-    factor: tuple[FloatArray, bool]
+    factor: FloatArray
     effects: FloatArray
     variance: float
 
@@ -321,10 +321,11 @@ class _Fit:
         """Solve Henderson's equations for the scores that are known; the others are zero."""
         n_free = max(float(known.sum()) - known.shape[1], 1.0)
         own = np.diag(known.sum(axis=1)) + noise * precision
-        factor = cho_factor(np.block([[np.diag(known.sum(axis=0)), known.T], [known, own]]), lower=True)
+        # SciPy's functions around these take five times as long, for checks of numbers that are known to be finite
+        factor, _ = dpotrf(np.block([[np.diag(known.sum(axis=0)), known.T], [known, own]]), lower=True, clean=False)
         right = np.concatenate([scores.sum(axis=0), scores.sum(axis=1)])
-        effects = cho_solve(factor, right)
+        effects = dpotrs(factor, right, lower=True)[0]
         rest = float(np.sum(scores**2)) - float(right @ effects)
         variance = max(rest / n_free, np.finfo(np.float64).tiny)
-        logs = 2 * float(np.sum(np.log(np.diag(factor[0])))) - len(precision) * np.log(noise)
+        logs = 2 * float(np.sum(np.log(np.diag(factor)))) - len(precision) * np.log(noise)
         return cls(-0.5 * (n_free * np.log(variance) + logs), factor, effects, variance)

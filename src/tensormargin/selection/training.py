@@ -119,7 +119,7 @@ class PreparedSplit(HeldOut):
     def of(cls, training: Training, split: Split, which: int, template: TensorMarginClassifier) -> PreparedSplit:
         """Return a split of the samples after one of the preparations."""
         (X, y, weights), tested, preparation = training.prepared(split, which)
-        own = clone(template)
+        own = copy(template)
         several = isinstance(X, Views)  # the products of one tensor are not kept, and a key takes time
         key = kept_products.key(training, split, training.preparations[which]) if several else None
         return cls(tested, preparation, training_set(own, X, y, weights.get("sample_weight"), for_many=True), own, key)

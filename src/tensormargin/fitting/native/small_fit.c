@@ -11,6 +11,7 @@
 #include "small.h"
 
 #define MOST_MODES 16
+#define KEPT 4 /* contractions: of the weights of two runs, and of those that a step is tried with */
 #define LONGEST_STEP 64.0 /* as in alternation.py */
 #define SYMMETRIC 1e-6 /* as in formats/base.py */
 #define NOT_EXACT 3
@@ -48,8 +49,8 @@ typedef struct { /* what is known of a view, and memory for its bases */
     int64_t wide[MOST_MODES]; /* rank + added */
     double *whitening[MOST_MODES]; /* of sums of rank-one tensors: count x count, from rows to their products */
     int64_t within;                /* columns of the tangent space that change the core */
-    double *last, *last_factor; /* samples contracted with a factor of the last mode, and that one */
-    int has_last;
+    double *last[KEPT], *last_factor[KEPT]; /* samples contracted with factors of the last mode, and these */
+    int64_t n_last;
     double *basis, *changes;       /* these: core_size x within, and the changes of inner factors that they stand for */
 } View;
 
@@ -261,17 +262,17 @@ static void find_turns(const double *factor, int64_t size, int64_t rank, double 
 
 /* ---- contractions ---- */
 
-/* Contract the samples with the factor of the last mode; what was contracted with the same factor last time is kept. */
+/* Contract the samples with the factor of the last mode; what was contracted with the same factor before is kept. */
 static const double *contract_last(Memory *m, View *view, const double *factor) {
     const Shape *shape = &view->shape;
     int64_t last = shape->order - 1, size = shape->sizes[last], rank = shape->ranks[last];
     size_t bytes = size * rank * sizeof(double);
-    if (!view->has_last || memcmp(view->last_factor, factor, bytes) != 0) {
-        multiply_mode(view->samples, shape->entries / size, size, m->task->n, factor, rank, 1, view->last);
-        memcpy(view->last_factor, factor, bytes);
-        view->has_last = 1;
-    }
-    return view->last;
+    for (int64_t place = 0; place < KEPT && place < view->n_last; place++)
+        if (memcmp(view->last_factor[place], factor, bytes) == 0) return view->last[place];
+    int64_t place = view->n_last++ % KEPT;
+    multiply_mode(view->samples, shape->entries / size, size, m->task->n, factor, rank, 1, view->last[place]);
+    memcpy(view->last_factor[place], factor, bytes);
+    return view->last[place];
 }
 
 /* Contract the samples with the factors of all modes but one (-1: of all); return where the result lies. */
@@ -862,8 +863,10 @@ static int64_t lay_out(Memory *m, double *memory) {
         if (shape->order > 0) {
             int64_t size = shape->sizes[shape->order - 1], rank = shape->ranks[shape->order - 1];
             contracted = larger(contracted, shape->entries * n);
-            view->last = take(&pool, shape->entries / size * rank * n);
-            view->last_factor = take(&pool, size * rank);
+            for (int64_t place = 0; place < KEPT; place++) {
+                view->last[place] = take(&pool, shape->entries / size * rank * n);
+                view->last_factor[place] = take(&pool, size * rank);
+            }
         }
         for (int64_t k = 0; k < shape->order; k++) {
             whole *= 2 * shape->ranks[k];
