@@ -26,10 +26,12 @@ from tensormargin.fitting.alternation import _left_to_fall
 from tensormargin.fitting.blocks import SignedDesign, block_problem
 from tensormargin.fitting.formats.tucker import TuckerWeight
 from tensormargin.fitting.native import has_native
+from tensormargin.fitting.small_problems import SmallFit, small_fit
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of
 from tensormargin.selection.inner_products import InnerProducts
 
+compiled = pytest.mark.skipif(not has_native("tensormargin_fit"), reason="needs compiled code")
 WEIGHTS = [("full", None), ("cp", 2), ("tucker", 2), ("tt", 2)]
 
 
@@ -557,6 +559,57 @@ class TestSearches:
             counts.append(len(reads))
         np.testing.assert_array_equal(searches[0]["mean_test_score"], searches[1]["mean_test_score"])
         assert counts[0] < 0.1 * counts[1] or n_jobs > 1  # threads may read the same thing at the same time
+
+    @compiled
+    @pytest.mark.parametrize("n_jobs", [1, 4])
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_kept_solutions_over_all_tensors(self, n_classes, n_jobs, monkeypatch):
+        rng = np.random.default_rng(0)
+        y = np.arange(36) % n_classes
+        X = rng.standard_normal((36, 9, 11)) + 0.2 * y[:, None, None]
+        settings = {"random_state": 0, "exhaustive": True, "cv": 2, "scoring": _mean_margin, "n_jobs": n_jobs}
+        kept, found, searches = SmallFit._kept, [], []
+
+        def counted(self):
+            found.append(bool(kept(self)[-1]))
+            return kept(self)
+
+        for memory in (counted, lambda self: np.zeros_like(kept(self))):
+            monkeypatch.setattr(SmallFit, "_kept", memory)
+            searches.append(TensorMarginClassifierCV(("cp", "tucker"), (1, 2), **settings).fit(X, y).cv_results_)
+        np.testing.assert_array_equal(searches[0]["mean_test_score"], searches[1]["mean_test_score"])
+        assert np.mean(found) > 0.5
+
+    @compiled
+    def test_problems_of_other_labels_or_weights_keep_their_own(self):
+        X, y = images(20, (5, 6))
+        samples, start = MemorySamples(X), FORMATS["cp"].from_dense(X[0], 1, np.random.RandomState(0))
+
+        def fit(signs=y, lam=1.0, weights=(1.0,) * 20, bias=1.0):
+            shares = np.array(weights) / sum(weights)
+            problem = MarginProblem(signs.astype(float), Objective(lam, 1.0, 1.0, shares), bias)
+            return small_fit(samples, problem, start, None, 1e-3)
+
+        assert fit()._kept()[-1] == 0
+        fit().run(9, from_all=True)
+        assert fit(lam=5.0)._kept()[-1] != 0
+        for other in (fit(signs=-y), fit(bias=2.0), fit(weights=np.arange(1.0, 21.0))):
+            assert other._kept()[-1] == 0
+
+    @pytest.mark.parametrize("random_state", [3, np.int64(3), None])
+    def test_problems_of_a_scheme_are_those_of_each_fit(self, random_state):
+        X, _ = images(40, (4, 5))
+        y = np.arange(40) % 4
+        shared = training_set(TensorMarginClassifier(), X, y, None)
+        for settings in ({}, {"lam": 3.0}, {"multi_class": "ovr"}, {"multi_class": "ovr", "class_weight": "balanced"}):
+            model = TensorMarginClassifier(random_state=random_state, **settings)
+            specs = [one.specify(model) for one in (shared, training_set(model, X, y, None))]
+            np.testing.assert_array_equal(*(spec.classes for spec in specs))
+            for own, alone in zip(*(spec.fits for spec in specs), strict=True):
+                np.testing.assert_array_equal(own.problem.signs, alone.problem.signs)
+                np.testing.assert_array_equal(own.shares, alone.shares)
+                assert own.settings == alone.settings
+                assert own.seed == alone.seed or random_state is None
 
 
 class TestReference:

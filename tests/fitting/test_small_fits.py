@@ -354,7 +354,7 @@ def test_a_fit_that_gives_up_leaves_what_belongs_to_its_weight(gap, monkeypatch)
 
 
 @compiled
-@pytest.mark.parametrize("shape", [(6, 7), (4, 5, 3), (7, 7)], ids=str)
+@pytest.mark.parametrize("shape", [(6, 7), (7, 6), (4, 5, 3), (7, 7)], ids=str)
 @pytest.mark.parametrize(("name", "rank"), [("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
 def test_a_second_start_from_compiled_code_is_that_of_python(name, rank, shape, monkeypatch):
     X, y = low_rank_classes(3, 40, shape, 0.5)

@@ -198,14 +198,19 @@ class SmallFit:
         self.records = records[: int(done)]
         return not failed
 
-    def _kept(self) -> FloatArray:
-        """Return what an earlier fit has left of the solution over all tensors, or memory for it; see small.h."""
-        own, n = self._problem, len(self._problem)
+    def _kept(self) -> FloatArray | None:
+        """Return what an earlier fit has left of the solution over all tensors, or memory for it; see small.h.
+
+        None if there are so many samples that their Gram matrix is not used.
+        """
+        own, (size, n) = self._problem, self._samples.columns.shape
+        if size + 1 <= self._format.wide * n:
+            return None
         for other, kept in self._samples.kept_of_all:
             pairs = (other.signs, own.signs), (other.objective.weights, own.objective.weights)
             if other.bias_scale == own.bias_scale and all(np.array_equal(*pair) for pair in pairs):
                 return kept
-        return np.zeros((n + 1) * (len(self._samples.columns) + n + 1))
+        return np.zeros((n + 1) * (size + n + 1))
 
     def weight(self) -> Weight:
         """Return the weight that was reached."""
