@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import low_rank_classes
+from conftest import low_rank_classes, sparse_product
 from reference import box_qp
 
 from tensormargin import TensorMarginClassifier
@@ -258,20 +258,25 @@ def test_a_gap_that_is_not_reached_hands_over_to_the_general_way(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"fit_intercept": False, "multi_class": "ovr"}, {"mu1": 0.0, "mu2": 0.0}], ids=str
+    ("weight", "n_classes", "more"),
+    sparse_product(
+        [("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)],
+        [2, 3],
+        [{}, {"fit_intercept": False, "multi_class": "ovr"}, {"mu1": 0.0, "mu2": 0.0}],
+        length=10,  # both numbers of classes with every weight
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize(("name", "rank"), [("full", None), ("cp", 1), ("cp", 2), ("tucker", 2), ("tt", 2)])
-def test_compiled_code_and_python_give_the_same_answers(name, rank, n_classes, more):
+def test_compiled_code_and_python_give_the_same_answers(weight, n_classes, more):
     """Without a compiler everything works, in the same steps."""
     X, y = low_rank_classes(0, 40, (6, 7), 1.0)
     if n_classes == 3:
         y = np.arange(len(X)) % 3
         X = X + 0.8 * y[:, None, None]
     weights = np.linspace(0.5, 2.0, len(X))
-    compiled_fit = TensorMarginClassifier(name, rank, **more).fit(X, y, sample_weight=weights)
+    compiled_fit = TensorMarginClassifier(*weight, **more).fit(X, y, sample_weight=weights)
     with without_native():
-        python_fit = TensorMarginClassifier(name, rank, **more).fit(X, y, sample_weight=weights)
+        python_fit = TensorMarginClassifier(*weight, **more).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(python_fit.objective_, compiled_fit.objective_, rtol=1e-9)
     expected = compiled_fit.decision_function(X)
     np.testing.assert_allclose(python_fit.decision_function(X), expected, atol=1e-7 * np.abs(expected).max())
