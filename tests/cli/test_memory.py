@@ -133,7 +133,9 @@ def test_a_store_larger_than_the_memory_from_the_command_line(tmp_path):
     for n_samples, side in ((240, 16), (1024, 32)):
         stores.append(str(tmp_path / f"{n_samples}.zarr"))
         group = zarr.open_group(stores[-1], mode="w")
-        X = group.create_array("X", shape=(n_samples, side, 16, 16), chunks=(60, side, 16, 16), dtype="f4")
+        X = group.create_array(
+            "X", shape=(n_samples, side, 16, 16), chunks=(60, side, 16, 16), dtype="f4", compressors=None
+        )
         for start in range(0, n_samples, 60):
             part = np.random.RandomState(start).standard_normal((min(60, n_samples - start), side, 16, 16))
             part[(start + 1) % 2 :: 2, 4:8] += 0.1

@@ -15,7 +15,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from conftest import fewer_models, low_rank_classes, run
+from conftest import fewer_models, low_rank_classes, run, workers_start_quickly
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 from distributed.comm.tcp import TCP
@@ -499,7 +499,11 @@ def die_at_first(X, number, folder, deaths):
 def test_the_death_of_the_last_worker_does_not_end_the_run(tmp_path, deaths):
     """It has the only copy of the samples, which are sent again. The fourth death of one job ends the run."""
     X = np.ones((100, 20))
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as alone, on_cluster(alone, X):
+    with (
+        workers_start_quickly(),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as alone,
+        on_cluster(alone, X),
+    ):
         jobs = (delayed(die_at_first)(X, k, tmp_path, deaths) for k in range(4))
         parallel = Parallel(return_as="generator_unordered", batch_size=1)
         if deaths == 4:

@@ -97,11 +97,11 @@ from joblib import Parallel, delayed
 from tensormargin.runtime.processes import worker_options
 
 def grow(number):
-    vars(os).setdefault("held", []).append(b"x" * (number * 10**8))  # what stays: this module is copied for each call
-    time.sleep(0.6)  # joblib looks once per second
+    vars(os).setdefault("held", []).append(b"x" * (2 * 10**8))  # what stays: this module is copied for each call
+    time.sleep(0.6)  # joblib looks once per second, and ends a process that grew by 300 MB
     return os.getpid()
 
-print(len(set(Parallel(n_jobs=2, batch_size=1, **worker_options(2))(delayed(grow)(number) for number in range(9)))))
+print(len(set(Parallel(n_jobs=2, batch_size=1, **worker_options(2))(delayed(grow)(number) for number in range(8)))))
 """
 
 

@@ -80,7 +80,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def shown(request, folder):
+def shown(request, folder, blank_figures):
     """Return what `fit` and `inspect` print about one kind of model, and the text of its report."""
     name = request.param
     data = folder / (f"{name}.npz" if name in ("series", "views") else "scans")

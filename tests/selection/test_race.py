@@ -210,7 +210,8 @@ class TestManyClasses:
         y = np.arange(840) % 2
         X = rng.standard_normal((840, 3, 12))
         X[:, 0] += 0.2 * y[:, None]
-        search = TensorMarginAutoClassifier("series", random_state=0).fit(X, y)
+        few = {"ranks": (1,), "lams": (0.1, 1), "mus": (0, 1)}
+        search = TensorMarginAutoClassifier("series", random_state=0, **few).fit(X, y)
         table = search.cv_results_
         assert any("with fewer samples" in text for text in table["dropped"])
         assert table["n_splits_done"][search.best_index_] == 5

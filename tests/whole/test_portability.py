@@ -21,7 +21,8 @@ from tensormargin import TensorMarginClassifier, load_samples
 from tensormargin.runtime import available_bytes, replacing
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("--method", "STM", "--folds", "2", "--no-report", "--jobs", "1")
+FEW = ("--method", "STM", "--folds", "2", "--outer-folds", "2", "--jobs", "1")
+QUICK = (*FEW, "--no-report")
 HIDE = """
 import asyncio, os, signal, sys  # asyncio first: its part for POSIX needs them itself, from Python 3.14 on
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "syslog"):
@@ -197,7 +198,7 @@ def test_tables_of_other_systems(end, mark, tmp_path):
 def test_a_locale_that_is_not_utf8(folder, tmp_path):
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONWARNDEFAULTENCODING": "1"}
     (tmp_path / "data.npz").write_bytes((folder / "Größe 1.npz").read_bytes())
-    done = started(tmp_path, "fit", "data.npz", "--method", "STM", "--folds", "2", "--jobs", "1", **locale)
+    done = started(tmp_path, "fit", "data.npz", *FEW, **locale)
     assert done.returncode == 0, done.stderr.decode("latin-1")
     assert not [line for line in done.stderr.splitlines() if b"EncodingWarning" in line and b"tensormargin" in line]
     assert "größer" in (tmp_path / "data.html").read_text(encoding="utf-8")
