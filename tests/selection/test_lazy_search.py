@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import zarr
-from conftest import fewer_models, run, sparse_product
+from conftest import fewer_models, run, sparse_product, undrawn_figures
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
@@ -285,7 +285,7 @@ def test_large_samples_without_dask(store, monkeypatch):
 
 
 def fitted(store, out, *more):
-    with fewer_models(ranks=(1,), multi_class="ovr", max_iter=5):
+    with fewer_models(ranks=(1,), lams=(1,), multi_class="ovr", max_iter=5), undrawn_figures():
         result = run("fit", store, "-o", out, "--auto", "--folds", "2", "--outer-folds", "2", "--json", *more)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
