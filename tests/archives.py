@@ -8,13 +8,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import skops.io
-
 from tensormargin.io.archive import write_archive
 
 
 def write_like_skops(path: str | Path, value: Any) -> None:
     """Call `write_archive`, and require that skops would have written the same up to numbers and names of members."""
+    import skops.io
+
     write_archive(path, value)
     buffer = BytesIO()
     skops.io.dump(value, buffer, compression=zipfile.ZIP_DEFLATED)

@@ -452,7 +452,7 @@ def test_the_reference_is_tuned_on_inner_products_of_the_search(by_group, monkey
         return table[-1]
 
     monkeypatch.setattr(contenders_module, "candidate_scores", scores)
-    model = TensorMarginAutoClassifier(kind="series", random_state=0)
+    model = TensorMarginAutoClassifier(kind="series", lams=(1,), mus=(1,), random_state=0)
     given = {"cv": 2, "seed": 0, "groups": np.arange(30) // 2 if by_group else None}
     found = nested_evaluation(model, X, y, **given)
     assert known == ([True] * 5 + [False] * 5) * 2  # the chosen representation, then the samples as they are

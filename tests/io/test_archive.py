@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import skops.io
 from conftest import low_rank_classes
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -106,11 +105,15 @@ def read_by_us(path):
 
 
 def read_by_skops(path):
+    import skops.io
+
     content = present_bytes(path)
     return skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
 
 
 def write_by_skops(path, model):
+    import skops.io
+
     skops.io.dump(model, path)
 
 
@@ -304,6 +307,8 @@ def test_what_it_cannot_write_is_left_to_skops(value, samples, tmp_path, monkeyp
 
 @pytest.mark.parametrize("value", [np.array([["a"]], object), {1, 2}, np.float32])
 def test_what_it_does_not_know_is_left_to_skops(value, samples, tmp_path):
+    import skops.io
+
     model = make_pipeline(TensorScaler(), clone(CP)).fit(*samples)
     model[0].remark_ = value
     skops.io.dump(model, tmp_path / "model")

@@ -13,7 +13,6 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
-import skops.io
 from conftest import low_rank_classes
 from matplotlib import pyplot as plt
 from PIL import Image
@@ -170,6 +169,8 @@ def test_facts_say_what_the_model_is(saved, fitted):
 
 
 def test_skops_opens_the_file_too(saved, fitted, binary):
+    import skops.io
+
     model = skops.io.load(saved, trusted=skops.io.get_untrusted_types(file=saved))
     np.testing.assert_array_equal(model.predict(binary[0]), fitted.predict(binary[0]))
 
@@ -260,6 +261,8 @@ GOOD = {"format": 1, "versions": {"tensormargin": "0.1.0"}}
 
 
 def test_types_from_elsewhere_are_refused_by_name(binary, tmp_path):
+    import skops.io
+
     path = tmp_path / "foreign.skops"
     skops.io.dump(Foreign().fit(*binary), path)
     with pytest.raises(BadFileError, match=r"does not have, .*\.Foreign; it is not loaded"):
@@ -268,6 +271,8 @@ def test_types_from_elsewhere_are_refused_by_name(binary, tmp_path):
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_functions_are_refused_by_name_and_not_called(wrapped, binary, tmp_path):
+    import skops.io
+
     path, mark = tmp_path / "model.skops", tmp_path / "mark"
     step = FunctionTransformer(os.system, kw_args={"command": f"touch {mark}"})
     skops.io.dump(
@@ -345,6 +350,8 @@ def test_an_archive_of_arrays_is_no_model(tmp_path):
 
 
 def test_a_file_of_skops_without_facts_is_refused(fitted, tmp_path):
+    import skops.io
+
     skops.io.dump(fitted, tmp_path / "bare.skops")
     with pytest.raises(BadFileError, match="not a model that tensormargin saved"):
         load_model(tmp_path / "bare.skops")
