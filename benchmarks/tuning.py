@@ -25,7 +25,7 @@ from tensormargin.io import replacing
 from tensormargin.runtime import tuning
 
 RESULTS = Path(__file__).parent / "results"
-ELSEWHERE = ("DEVICE", "DESIGN_COPIES", "HOST_SECONDS", "ARRIVING", "CHUNKS_AT_ONCE", "PART_BYTES", "SLAB", "TREE")
+ELSEWHERE = ("DEVICE", "DESIGN_COPIES", "HOST_SECONDS", "ARRIVING", "CHUNKS_AT_ONCE", "COARSE_BYTES", "SLAB", "TREE")
 ELSEWHERE += ("JOINED", "BATCH_", "LEAST_")
 NOISE = 0.15  # ratios this close to 1 are noise
 

@@ -26,6 +26,7 @@ from tensormargin.fitting.alternation import _left_to_fall
 from tensormargin.fitting.blocks import SignedDesign, block_problem
 from tensormargin.fitting.formats.tucker import TuckerWeight
 from tensormargin.fitting.native import has_native
+from tensormargin.fitting.samples.base import drawn_rows
 from tensormargin.fitting.small_problems import SmallFit, small_fit
 from tensormargin.runtime import rows_of, tuning
 from tensormargin.selection import splits_of
@@ -231,10 +232,10 @@ class TestCoarseStart:
 
     def test_both_classes_are_drawn_and_the_same_way_every_time(self):
         signs = np.where(np.arange(20000) < 9, 1.0, -1.0)
-        rows = alternate_module._draw(signs)
+        rows = drawn_rows(signs, 8)
         assert np.sum(signs[rows] > 0) == 1
         assert len(rows) == 1 + 19991 // 8
-        np.testing.assert_array_equal(rows, alternate_module._draw(signs))
+        np.testing.assert_array_equal(rows, drawn_rows(signs, 8))
 
     def test_weights_go_along(self):
         """Samples of weight two count like two samples, in the subset as well."""

@@ -159,7 +159,8 @@ def _fit_shared(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fi
         for (_, spec), part in zip(specs, numbers, strict=True)
     ]
     on_host, batched = partial(alternate_on_host, samples), partial(alternate_batched, samples, solver=solver)
-    fits = _alternate_all(in_order, numbers, moments, on_host if arrays[0].is_lazy else batched)
+    lazy = arrays[0].is_lazy
+    fits = _alternate_all(in_order, numbers, moments, on_host if lazy else batched, lazy)
     return [best_fit(own_fits, samples.pivot(part)) for own_fits, part in zip(fits, numbers, strict=True)]
 
 
@@ -168,6 +169,7 @@ def _alternate_all(
     parts: Sequence[int],
     moments: Sequence[Moments],
     alternate: Callable[[list[BatchedFit]], Iterable[Fit]],
+    remote: bool,
 ) -> list[list[Fit]]:
     """Return the fits of each binary problem, one per start, given the part of the samples that each uses."""
     members: list[BatchedFit] = []
@@ -176,7 +178,7 @@ def _alternate_all(
         problem, settings = spec.margin_problem(moments[part]), spec.settings
         for attempt, weight in enumerate(spec.first_weights(moments[part])):
             start = Start(weight, raced=spec.races(attempt))
-            loop = sweeps(start, len(problem), settings.tol, settings.max_iter, spec.report)
+            loop = sweeps(start, len(problem), settings.tol, settings.max_iter, spec.report, remote=remote)
             members.append(BatchedFit(part, problem, loop))
             owners.append(owner)
     fits: list[list[Fit]] = [[] for _ in specs]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, FloatArray, tuning
+from ..runtime import Array, FloatArray, available_bytes, tuning
 from .blocks import block_problem
 from .designs import Matrix
-from .formats import Block, Tangent, Weight
+from .formats import Block, Tangent, TangentCore, Weight
 from .formats.tucker import TuckerWeight
 from .objective import Certificate, MarginProblem
-from .samples.base import Samples, ViewFacts
+from .samples.base import Samples, ViewFacts, drawn_rows
 from .small_problems import SmallFit, small_fit
 from .solvers import Solver, solve_dual_cd, solve_small_block
 
@@ -60,18 +60,22 @@ class Fit:
 class BlockRequest:
     """A block to solve to a gap of ``gap_tol``, from a guess of its dual point; exactly if there are few samples."""
 
-    block: Block | Tangent
+    block: Block | Tangent | TangentCore
     beta: FloatArray | None
     gap_tol: float
     of_few: bool = False
     wide: float = 1.0
+
+    def design(self, read: Any) -> Any:
+        """Return the design of the block, given what its contractions make of the samples."""
+        return self.block.design(read) if isinstance(self.block, TangentCore) else read
 
 
 @dataclass(frozen=True)
 class SolvedBlock:
     """A block with its solution, relative duality gap, and dual point if the next solve can use it."""
 
-    block: Block | Tangent
+    block: Block | Tangent | TangentCore
     vector: FloatArray
     intercept: float
     certificate: Certificate  # its primal value is Eq. 7 at this vector and intercept
@@ -98,7 +102,7 @@ def alternate(
 ) -> Fit:
     """Minimise Eq. 7 over the blocks of a weight, in turn or together, until it changes by at most ``tol`` (Eq. 15)."""
     solving = Solving(samples, problem, solver, tol)
-    fit: Fit = solving.drive(sweeps(start, len(problem), tol, max_iter, report, solving))
+    fit: Fit = solving.drive(sweeps(start, len(problem), tol, max_iter, report, solving, samples.is_remote))
     return fit
 
 
@@ -114,17 +118,20 @@ class Solving:
     def drive(self, requests: Generator[BlockRequest, SolvedBlock, Any]) -> Any:
         """Send solved blocks to a generator of requests, and return what it returns."""
         solved: Any = None
+        contractions, read = None, None
         while True:
             try:
                 request = requests.send(solved)
             except StopIteration as finished:
                 return finished.value
             block = request.block
-            if isinstance(block, Block):
-                design = self.samples.design(block.contraction)
-            else:  # the parts of a tangent space are always in memory
-                design = self.samples.side_by_side(block.contractions)
-            solved = solve_block(design, request, self.problem, self.solver)
+            if block.contractions is not contractions:
+                contractions, read = block.contractions, None  # the last design is freed before the next one is made
+                if isinstance(block, Block):
+                    read = self.samples.design(block.contraction)
+                else:  # the parts of a tangent space are always in memory
+                    read = self.samples.side_by_side(contractions)
+            solved = solve_block(request.design(read), request, self.problem, self.solver)
 
     def small(self, start: Start) -> SmallFit | None:
         """Return a small fit by compiled code; None if the general way is to be taken."""
@@ -163,14 +170,17 @@ def sweeps(
     max_iter: int,
     report: Report | None = None,
     solving: Solving | None = None,
+    remote: bool = False,
 ) -> Sweeping:
     """Yield one block request after the other and return the fit: the loop of `alternate` without the solves.
 
+    If the samples are ``remote``, every step asks for them once where that is possible (`steps_in_one_pass`).
     A start that is to be ``raced`` has a rival, the solution of the convex problem over all tensors truncated to the
     rank, unless that would cost more than the sweeps. Both go on until one is ahead by more than half the last decrease
     of the other. As a generator, the loop lets a caller solve the blocks of many fits together.
     """
-    runs = [_Run(start, n_samples, tol, report, solving)]
+    one_pass = remote and steps_in_one_pass(start.weight, n_samples)
+    runs = [_Run(start, n_samples, tol, report, solving, one_pass)]
     size = prod(start.weight.shape)
     is_cheap = n_samples * size * min(n_samples, size) <= tuning.CONVEX_WORK
     races = start.raced and is_cheap and len(start.weight.block_names) > 1
@@ -181,7 +191,7 @@ def sweeps(
         runs[0].take(small, perf_counter() - began)
     elif races:
         rival = yield from _rival(start, runs[0].final_gap)
-        runs += [] if rival is None else [_Run(rival, n_samples, tol, report, solving)]
+        runs += [] if rival is None else [_Run(rival, n_samples, tol, report, solving, one_pass)]
     most = tuning.RACED_SWEEPS
     while len(runs) > 1 and most <= max_iter:
         for run in runs:
@@ -229,11 +239,17 @@ class _Run:
     """
 
     def __init__(
-        self, start: Start, n_samples: int, tol: float, report: Report | None, solving: Solving | None
+        self,
+        start: Start,
+        n_samples: int,
+        tol: float,
+        report: Report | None,
+        solving: Solving | None,
+        one_pass: bool = False,
     ) -> None:
-        # Samples so few that compiled code fits them, wherever they are stored
-        self._few = n_samples * start.weight.largest_size <= tuning.SMALL_SAMPLES
-        self.state = _State(start if self._few else replace(start, weight=start.weight.in_order_of_memory()))
+        self._few = _are_few(n_samples, start.weight)
+        ordered = start if self._few else replace(start, weight=start.weight.in_order_of_memory())
+        self.state = _State(ordered, one_pass)
         self.final_gap = tuning.GAP_SHARE * tol
         self._tol, self._report = tol, report
         self._within = None
@@ -245,7 +261,7 @@ class _Run:
         self._has_tangent = not self._one_block and steps
         # A pass over the blocks gains less if there are several tensors.
         most = tuning.SAMPLES_PER_PARAMETER * start.weight.n_tensors**2 * start.weight.n_parameters
-        self._from_start = self._has_tangent and (self._few or n_samples <= most)
+        self._from_start = self._has_tangent and (self._few or one_pass or n_samples <= most)
         tight = self._one_block or self._from_start
         self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
         self._done: list[Sweep] = []
@@ -308,6 +324,26 @@ def _solves_are_cheap(weight: Weight) -> bool:
     return prod(weight.shape) >= tuning.CHEAP_SOLVES * weight.n_parameters
 
 
+def _are_few(n_samples: int, weight: Weight) -> bool:
+    """Return whether samples are so few that compiled code fits them, wherever they are stored."""
+    return n_samples * weight.largest_size <= tuning.SMALL_SAMPLES
+
+
+def steps_in_one_pass(weight: Weight, n_samples: int) -> bool:
+    """Return whether the design of a tangent space is small enough to be kept from one step to the next.
+
+    A step then takes one pass over the samples: what they are contracted to at a point tells both whether the last step
+    gained enough and where the next one leads.
+    """
+    fits = 4 * n_samples * weight.n_parameters <= round_bytes()
+    return weight.has_core and len(weight.block_names) > 1 and fits and not _are_few(n_samples, weight)
+
+
+def round_bytes() -> float:
+    """Return the memory that the designs of one pass over samples on workers may use."""
+    return max(tuning.ROUND_LEAST_BYTES, tuning.ROUND_SHARE * available_bytes())
+
+
 def _loosest_gap(start: Start) -> float:
     """Return the gap for the blocks of the first sweep; 0 (tight) if contracting costs far more than solving."""
     if _solves_are_cheap(start.weight):
@@ -337,8 +373,10 @@ def _left_to_fall(sweeps: list[Sweep]) -> float:
 class _State:
     """State carried from block to block and from sweep to sweep."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, one_pass: bool = False) -> None:
         self.weight = start.weight
+        self.one_pass = one_pass  # whether a step and its refit share a design
+        self.tangent: Tangent | None = None  # at the weight, if its design is known
         self.intercept = 0.0
         self.objective = np.inf
         self.scale = np.inf
@@ -355,10 +393,15 @@ class _State:
             return False
         self.beta = solved.beta
         self.weight = solved.block.replace(solved.vector)
+        self.tangent = solved.block.at(solved.vector) if isinstance(solved.block, TangentCore) else None
         self.intercept = solved.intercept
         self.objective = primal
         self.scale = solved.certificate.scale
         return True
+
+    def refit(self, weight: Weight) -> Block | TangentCore:
+        """Return the block to solve after a step to a weight."""
+        return TangentCore(weight.tangent()) if self.one_pass else weight.refit()
 
     def extrapolate(self, entry: Weight) -> None:
         """Propose a start for the next sweep, given the start of the last one (Anderson acceleration of depth one).
@@ -408,16 +451,17 @@ def _tangent_sweep(
     began = perf_counter()
     gaps, n_blocks = [], len(state.weight.block_names)
     if not np.isfinite(state.objective):
-        solved = yield BlockRequest(state.weight.refit(), state.beta, gap_tol, few, state.weight.wide)
+        solved = yield BlockRequest(state.refit(state.weight), state.beta, gap_tol, few, state.weight.wide)
         gaps.append(solved.gap)
         if not state.try_block(solved):
             return _record(state, state.weight, np.inf, [np.inf] * n_blocks, gaps * n_blocks, began)
     before, objective_before = state.weight, state.objective
-    tangent = before.tangent()
+    tangent = state.tangent or before.tangent()
     best = yield BlockRequest(tangent, state.beta, gap_tol, few, state.weight.wide)
     gaps.append(best.gap)
     promised = state.objective - best.certificate.primal
-    if promised > tuning.STATIONARY_SHARE * tol * state.scale:
+    rest = tuning.GAP_SHARE if state.one_pass else tuning.STATIONARY_SHARE  # another pass has to pay
+    if promised > rest * tol * state.scale:
         gap = None if within is None or tangent.bases is None else _step_within(state, tangent, best, within)
         if gap is None:
             tried = yield from _search_along(state, tangent, best, promised, gap_tol, few)
@@ -461,12 +505,12 @@ def _search_along(
     """Try ever shorter steps to the solution in the tangent space, and return the first one that gains enough.
 
     One that gains less than half of what was promised is halved as well; one that gains all of it is doubled as long as
-    the objective falls.
+    the objective falls. Where each of them takes a pass over the samples, the first one that gains anything is taken.
     """
 
     def step(part: float) -> Solutions:
         near = tangent.retract(tangent.vector + part * (best.vector - tangent.vector))
-        return (yield BlockRequest(near.refit(), best.beta, gap_tol, few, state.weight.wide))
+        return (yield BlockRequest(state.refit(near), best.beta, gap_tol, few, state.weight.wide))
 
     def gain(solved: SolvedBlock) -> float:
         return state.objective - solved.certificate.primal
@@ -483,11 +527,11 @@ def _search_along(
     share = 1.0
     while True:
         tried = []
-        for part in (share, share / 2):
+        for part in (share,) if state.one_pass else (share, share / 2):
             solved = yield from step(part)
             tried.append(solved)
             if gain(solved) >= tuning.GOOD_STEP * promised:
-                return solved if part < 1.0 else (yield from lengthened(solved))
+                return solved if part < 1.0 or state.one_pass else (yield from lengthened(solved))
         better = max(tried, key=gain)
         share /= 8
         if gain(better) >= 0.0 or share < tuning.SHORTEST_STEP:
@@ -542,7 +586,7 @@ def coarse_start(
     fewest = max(tuning.COARSE_SAMPLES, tuning.COARSE_SAMPLES_PER_PARAMETER * weight.n_parameters)
     if len(problem) < tuning.COARSE_SHARE * fewest:
         return Start(weight)
-    rows = _draw(problem.signs)
+    rows = drawn_rows(problem.signs, samples.coarse_share)
     if len(rows) < fewest:
         return Start(weight)
     some = samples.take(rows), problem.subset(rows)
@@ -551,15 +595,10 @@ def coarse_start(
     return Start(fit.weight, dual_guess(samples, problem, fit.weight, fit.intercept))
 
 
-def _draw(signs: Array) -> Array:
-    rng = np.random.RandomState(0)
-    classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
-    drawn = [rng.permutation(rows)[: max(1, len(rows) // tuning.COARSE_SHARE)] for rows in classes]
-    return np.sort(np.concatenate(drawn))
-
-
-def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, intercept: float) -> Array:
-    """Return the dual point with every sample at the bound that its margin implies."""
+def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, intercept: float) -> Array | None:
+    """Return the dual point with every sample at the bound that its margin implies; None if it is not worth a pass."""
+    if samples.is_remote and steps_in_one_pass(weight, len(problem)):  # the first solve finds it
+        return None
     scores = samples.scores(weight.to_dense()[None].astype(samples.dtype))[:, 0]
     margins = problem.signs * (scores + intercept)
     objective = problem.objective

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..runtime import available_bytes, free_bytes, tuning
-from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, solve_block
+from ..runtime import free_bytes, tuning
+from .alternation import BlockRequest, Fit, SolvedBlock, Sweeping, round_bytes, solve_block
 from .objective import MarginProblem
 from .samples.device import SharedSamples, held
 from .solvers import SOLVERS
@@ -68,7 +68,11 @@ def alternate_on_host(samples: SharedLazySamples, members: Sequence[BatchedFit])
         wanted = {k: (members[k].part, request.block.contractions) for k, request in waiting.items()}
         for some in in_rounds(list(wanted), [samples.n_bytes(request) for request in wanted.values()]):
             for k, design in zip(some, samples.designs([wanted[k] for k in some]), strict=True):
-                yield k, solve_block(design, waiting[k], members[k].problem, SOLVERS["dual_cd"])
+                contractions, again = wanted[k][1], True
+                while again:  # a design may serve several requests, one after the other
+                    request = waiting[k]
+                    yield k, solve_block(request.design(design), request, members[k].problem, SOLVERS["dual_cd"])
+                    again = k in waiting and waiting[k].block.contractions is contractions
 
     return _in_lockstep(members, solve_all)
 
@@ -89,7 +93,7 @@ def _in_lockstep(members: Sequence[BatchedFit], solve_round: Round) -> list[Fit]
 
 def in_rounds(items: Sequence[Item], n_bytes: Sequence[float]) -> list[list[Item]]:
     """Return the items divided into parts that fit, with so many bytes each, into the memory that a round may use."""
-    most = max(tuning.ROUND_LEAST_BYTES, tuning.ROUND_SHARE * available_bytes())
+    most = round_bytes()
     parts: list[list[Item]] = []
     taken = 0.0
     for item, needed in zip(items, n_bytes, strict=True):

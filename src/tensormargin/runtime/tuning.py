@@ -64,8 +64,6 @@ ARRIVING_BYTES = 2**25
 """Parts of a design that the caller holds in addition to the design itself."""
 CHUNKS_AT_ONCE = 16
 """Chunks that are computed together without a cluster."""
-PART_BYTES = 2**24
-"""Smaller parts of a subset are merged: a task costs a millisecond, as much as reading 1 MB."""
 SLAB_BYTES = 2**26
 """Columns of a design that are added to its Gram matrix at a time."""
 TREE = 8
@@ -195,6 +193,8 @@ COARSE_SHARE = 8
 """The first sweeps use one in this many samples (CP 2, MNIST: 4 sweeps over all of them instead of 6)..."""
 COARSE_SAMPLES, COARSE_SAMPLES_PER_PARAMETER = 1024, 8
 """...if that leaves at least this many, in total and per parameter..."""
+COARSE_BYTES = 2**27
+"""...of a Dask array at most so many bytes, which the caller receives in the first pass..."""
 COARSE_TOL = 1e-2
 """...to this tolerance: the rest has to be done on all samples anyway."""
 CP_REFINEMENTS = 10

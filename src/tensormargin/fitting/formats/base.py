@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -100,6 +100,34 @@ class Tangent:
     def seen_as(self, other: Callable[[Weight], Weight]) -> Tangent:
         """Return the tangent space of the same weight in another format, given the conversion to it."""
         return Tangent(self.vector, self.contractions, lambda vector: other(self.retract(vector)), self.bases)
+
+
+@dataclass(frozen=True)
+class TangentCore:
+    """The core of a weight as a block, whose design is the first part of that of the tangent space at the weight.
+
+    For formats with `Weight.has_core`: the tangent space contains the weights with any other core.
+    """
+
+    tangent: Tangent
+
+    @property
+    def contractions(self) -> tuple[Any, ...]:
+        """Those of the tangent space."""
+        return self.tangent.contractions
+
+    def design(self, tangent_design: Array) -> Array:
+        """Return the columns of the core."""
+        return np.ascontiguousarray(tangent_design[:, : self.contractions[0].width])
+
+    def replace(self, vector: Array) -> Weight:
+        """Return the weight with another core."""
+        return self.tangent.retract(self.at(vector).vector)
+
+    def at(self, vector: Array) -> Tangent:
+        """Return the same space with the coordinates of the weight with another core."""
+        changes = np.zeros(len(self.tangent.vector) - len(vector))
+        return replace(self.tangent, vector=np.concatenate([vector, changes]))
 
 
 class Components(NamedTuple):

@@ -125,6 +125,16 @@ class Samples(ABC):
         """Whether the samples are in host memory, so that `matrix` can be used."""
         return False
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a pass over the samples takes far longer than the solves that it serves."""
+        return False
+
+    @property
+    def coarse_share(self) -> int:
+        """One in how many samples the first sweeps use."""
+        return tuning.COARSE_SHARE
+
     def matrix(self) -> Array:
         """Return the samples as rows of an N x prod(I) matrix; a view if possible."""
         raise NotImplementedError  # for samples `in_memory`
@@ -195,6 +205,14 @@ def made_by_halves(contractions: Sequence[Any], make: Callable[[Any], Made]) -> 
     order = sorted(range(len(halves)), key=lambda k: halves[k] != halves[0])
     made = {k: make(contractions[k]) for k in order}
     return [made[k] for k in range(len(halves))]
+
+
+def drawn_rows(signs: Array, share: int) -> Array:
+    """Return one in so many rows of each class, in ascending order, the same ones every time."""
+    rng = np.random.RandomState(0)
+    classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
+    drawn = [rng.permutation(rows)[: max(1, len(rows) // share)] for rows in classes]
+    return np.sort(np.concatenate(drawn))
 
 
 @lru_cache

@@ -27,34 +27,30 @@ from dask.core import flatten
 from ...runtime import Array, FloatArray, arriving, available_bytes, client_in_use, computed, gathered, slices, tuning
 from ..contractions import Contraction
 from ..designs import Design, Matrix
-from .base import HalfContraction, Moments, Samples, Sums, offset_costs_digits, typical_rows, working_dtype
+from .base import HalfContraction, Moments, Samples, Sums, drawn_rows, offset_costs_digits, typical_rows, working_dtype
 from .memory import MemorySamples, contract_around
 
 _THRESHOLD = "distributed.admin.large-graph-warning-threshold"
+
+_NOTHING_DRAWN = np.empty(0, np.int64), np.empty(0)
 
 _configuring = Lock()
 
 
 class LazySamples(Samples):
-    """Samples in a Dask array that is chunked along the samples only.
+    """Samples in a Dask array that is chunked along the samples only."""
 
-    ``pivot`` is the tensor that has been subtracted from the samples in ``array``, and ``origin`` the collection that
-    the array is computed from. A reference to that is kept (as for a half contraction), so that the scheduler does not
-    release data sent to the workers before it has seen the tasks that need it.
-    """
-
-    def __init__(
-        self, array: da.Array, layout: Layout, pivot: Array | None = None, origin: da.Array | None = None
-    ) -> None:
+    def __init__(self, array: da.Array, layout: Layout) -> None:
         self._array = array
         self._layout = layout
         self._known = sent(layout)
         self.shape = tuple(array.shape[1:])
         self.dtype = layout.dtype
-        self.pivot = pivot
-        self._shift: Any = None  # the pivot on the workers, if it still has to be subtracted
+        self._shift: Any = None  # the pivot on the workers
+        self._drawn = _NOTHING_DRAWN  # rows and samples of a subset, until it is taken
         self._last = HalfContraction()
-        self._origins = [origin]
+        # What the half is computed from: the scheduler must not release data before it has seen the tasks that need it.
+        self._origin: da.Array | None = None
 
     @classmethod
     def of(cls, X: da.Array, rows: Array | None = None, dtype: np.dtype | None = None) -> LazySamples:
@@ -64,27 +60,65 @@ class LazySamples(Samples):
     def __len__(self) -> int:
         return int(self._layout.bounds[-1])
 
-    def take(self, rows: Array) -> LazySamples:
-        """Return a subset of the samples, gathered and kept on the workers."""
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    @property
+    def coarse_share(self) -> int:
+        """One in how many samples the first sweeps use, which are made by the caller."""
+        return max(tuning.COARSE_SHARE, -(-self.nbytes // tuning.COARSE_BYTES))
+
+    def take(self, rows: Array) -> MemorySamples:
+        """Return a subset of the samples, which are transferred unless the first pass has brought them."""
+        (drawn, taken), self._drawn = self._drawn, _NOTHING_DRAWN
+        if not np.array_equal(drawn, rows):
+            taken = _gathered(self._lazy_rows(rows))
+        return MemorySamples(taken.reshape(-1, *self.shape), None, self.dtype, self.pivot, shifted=True)
+
+    def _lazy_rows(self, rows: Array) -> da.Array:
+        """Return a subset of the samples as a Dask array, not computed yet."""
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
-        parts = self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=sent(rows))
-        parts = parts.rechunk({0: _merged(parts.chunks[0], prod(self.shape) * self.dtype.itemsize)}, method="tasks")
-        (held,) = dask.persist(parts)
-        return LazySamples(held, Layout.of(held.chunks[0], None, self.dtype), self.pivot, parts)
+        return self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=sent(rows))
 
     def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return the moments in one pass; subtract the pivot from samples that are rounded, or if it costs digits."""
-        as_it_is = self.as_it_is
-        typical: Any = dask.persist(self.typical())[0] if centred else None
-        if typical is not None and not as_it_is:
-            self.subtract(typical)
+        """Return the moments; subtract the pivot from samples that are rounded, or if it costs digits.
+
+        The same pass brings a subset of the samples, if a fit may start on that.
+        """
+        typical = self.typical() if centred else None
+        less = self.first_pivot(typical)
         both, width = sent((weights, weights * signs)), 2 * prod(self.shape) + 1
-        total = self.total(_sums, (width,), weights=both, less=typical if as_it_is else None)
-        sums = Sums(total[: width // 2], total[width // 2 : -1], float(total[-1]))
+        rows = drawn_rows(signs, self.coarse_share)
+        drawn = self._lazy_rows(rows) if len(rows) >= tuning.COARSE_SAMPLES else None
+        total = self.lazy_total(_sums, (width,), weights=both, less=less)
+        total, drawn, typical = dask.persist(total, drawn, typical)  # together, so that chunks are read once
+        flat = _gathered(total).ravel()
+        sums = Sums(flat[: width // 2], flat[width // 2 : -1], float(flat[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
-        if centred and as_it_is and offset_costs_digits(computed(typical)[0], moments.mean_square, self):
-            self.subtract(dask.delayed(np.ndarray.astype)(typical, self.dtype))
+        if typical is not None:
+            self.settle_pivot(computed(typical)[0], moments.mean_square)
+        if drawn is not None:
+            self._drawn = rows, _gathered(drawn)
+            if self.as_it_is and self.pivot is not None:  # decided after they were read
+                np.subtract(self._drawn[1], self.pivot.ravel(), out=self._drawn[1])
         return moments
+
+    def first_pivot(self, typical: da.Array | None) -> Any:
+        """Subtract a typical sample, not computed yet, from samples that are rounded; else return what sums need."""
+        less = None if typical is None else typical.to_delayed(optimize_graph=False).item()
+        if self.as_it_is:
+            return less
+        self._shift = less
+        return None
+
+    def settle_pivot(self, typical: Array, mean_square: float) -> None:
+        """Subtract a typical sample from now on: from samples that are rounded, or if a common offset costs digits."""
+        if self.as_it_is:
+            if not offset_costs_digits(typical, mean_square, self):
+                return
+            typical = typical.astype(self.dtype)
+        self.pivot, self._shift = typical, sent(typical)
 
     @property
     def as_it_is(self) -> bool:
@@ -96,21 +130,16 @@ class LazySamples(Samples):
         """Positions of the first sample of each chunk, and the number of samples."""
         return self._layout.bounds
 
-    def typical(self) -> Any:
-        """Return the entrywise median of a few samples, not computed yet."""
-        starts = np.concatenate([[0], np.cumsum(self._array.chunks[0])])
-        places = [int(starts[number]) + row for number, row in map(self._layout.find, typical_rows(len(self)))]
-        few = da.concatenate([self._array[k : k + 1] for k in places]).rechunk({0: -1})
-        typical = few.map_blocks(_median, chunks=((1,), *few.chunks[1:]), meta=_nothing(few.ndim, np.float64))[0]
-        return typical.to_delayed().item()
-
-    def subtract(self, pivot: Any) -> None:
-        """Subtract a pivot, which is delayed, from every sample that is read from now on."""
-        (self._shift,) = dask.persist(pivot)
-        self.pivot = np.asarray(computed(self._shift)[0])
+    def typical(self) -> da.Array:
+        """Return the entrywise median of a few samples, not computed yet: it reads chunks that others read as well."""
+        places = map(self._layout.find, typical_rows(len(self)))
+        one = {"chunks": ((1,), *self._array.chunks[1:]), "meta": self._array._meta}
+        few = da.concatenate([self._array.blocks[number].map_blocks(_row, row=row, **one) for number, row in places])
+        few = few.rechunk({0: -1})
+        return few.map_blocks(_median, chunks=one["chunks"], meta=_nothing(few.ndim, np.float64))[0]
 
     def vary(self, centred: bool) -> bool:
-        reference = computed(self.take(np.array([0]))._array)[0][0] if centred else 0.0
+        reference = self.take(np.array([0])).matrix().reshape(self.shape) if centred else 0.0
         known = {"method": "differ", "arguments": sent((reference,))}
         return bool(_gathered(self.on_chunks(_call, (1,), np.dtype(bool), self._layout.ones, **known)).any())
 
@@ -144,7 +173,7 @@ class LazySamples(Samples):
             kept = prod(self.shape) // prod(len(matrix) for matrix in matrices)
             width = kept * prod(matrix.shape[1] for matrix in matrices)
             parts = self._called("partial", width, self.dtype, half, matrices)
-            self._origins[1:] = [parts]
+            self._origin = parts
             self._last = HalfContraction(half, matrices, *dask.persist(parts))
         return self._last.result
 
@@ -210,7 +239,7 @@ class ChunkedDesign(Design):
 
     def weighted_sums(self, weights: Array) -> FloatArray:
         width = self.shape[1]
-        parts = [weights[some] for some in slices(slice(0, len(weights)), max(1, tuning.PART_BYTES // (8 * width)))]
+        parts = [weights[some] for some in slices(slice(0, len(weights)), max(1, tuning.ARRIVING_BYTES // (8 * width)))]
         sums = [self._samples.total(_weighted_sums, (len(own) * width,), weights=sent(own)) for own in parts]
         return np.concatenate(sums).reshape(-1, width)
 
@@ -330,6 +359,10 @@ def _slab_gram(slab: Array, centre: Array, columns: int, block_id: Any = None) -
     return Matrix(slab.T).gram(centre[first : first + len(slab)])[None]
 
 
+def _row(chunk: Array, row: int) -> Array:
+    return chunk[row : row + 1]
+
+
 def _median(few: Array) -> Array:
     return MemorySamples(few).typical()[None]
 
@@ -391,17 +424,6 @@ def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
 def loaded(X: da.Array) -> Array:
     """Return a Dask array as a NumPy array, filled as its chunks arrive so that it is never held twice."""
     return _gathered(X).reshape(X.shape)
-
-
-def _merged(lengths: Sequence[int], n_bytes: int) -> tuple[int, ...]:
-    """Return the lengths with neighbours merged while a part of samples of this size stays below `PART_BYTES`."""
-    merged: list[int] = []
-    for length in lengths:
-        if merged and (merged[-1] + length) * n_bytes <= tuning.PART_BYTES:
-            merged[-1] += length
-        else:
-            merged.append(length)
-    return tuple(merged)
 
 
 def _nothing(ndim: int, dtype: Any) -> Array:

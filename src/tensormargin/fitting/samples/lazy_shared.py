@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import dask
 import numpy as np
 
 from ...runtime import Array, FloatArray, computed, slices, tuning
 from ..contractions import Contraction
-from .base import Moments, Sums, offset_costs_digits
+from .base import Moments, Sums
 from .device import SharedSamples
 from .lazy import LazySamples, sent
 from .memory import MemorySamples
@@ -54,23 +53,22 @@ class SharedLazySamples:
 
     def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
         """Return the moments of each problem, and decide which pivots to subtract from now on."""
-        typical: list[Any] = [None] * len(self._sources)
-        if centred:
-            typical = list(dask.persist(*(source.samples.typical() for source in self._sources)))
+        typical = [source.samples.typical() if centred else None for source in self._sources]
         signed: list[list[Array]] = [[] for _ in self._sources]
         for (source, _), p, t in zip(self._places, weights, signs, strict=True):
             signed[self._sources.index(source)].append(p * t)
         wanted = [source.sums(own, one) for source, own, one in zip(self._sources, signed, typical, strict=True)]
-        totals = computed(*(one.parts for one in wanted))
+        values = computed(*(one.parts for one in wanted), *typical)  # together, so that chunks are read once
+        totals, pivots = values[: len(wanted)], values[len(wanted) :]
         found = [one.of_problems(total.ravel()) for one, total in zip(wanted, totals, strict=True)]
         moments = [
             found[self._sources.index(source)][number].moments(p, t, centred, source.samples.shape)
             for (source, number), p, t in zip(self._places, weights, signs, strict=True)
         ]
-        for source, one in zip(self._sources, typical, strict=True):
+        for source, pivot in zip(self._sources, pivots, strict=True):
             own = [each.mean_square for each, (other, _) in zip(moments, self._places, strict=True) if other is source]
-            if one is not None and source.samples.pivot is None:
-                source.subtract_if_costly(one, min(own))
+            if pivot is not None:
+                source.samples.settle_pivot(pivot, min(own))
         return moments
 
     def n_bytes(self, request: Request) -> int:
@@ -108,19 +106,12 @@ class _Source:
     def sums(self, signed: Sequence[Array], typical: Any) -> _LazySums:
         """Return the sums of each problem's samples minus a typical sample, not computed yet."""
         samples = self.samples
-        less = typical if samples.as_it_is else None
-        if typical is not None and not samples.as_it_is:
-            samples.subtract(typical)
+        less = samples.first_pivot(typical)
         cells = _cells(self._member, signed)
         if cells is None:
             every = _dense(self._member, signed)
             return _LazySums(samples, np.array([part for own in every for part in (np.abs(own), own)]), None, less)
         return _LazySums(samples, *cells, less)
-
-    def subtract_if_costly(self, typical: Any, mean_square: float) -> None:
-        """Subtract a typical sample if a common offset would cost digits."""
-        if offset_costs_digits(computed(typical)[0], mean_square, self.samples):
-            self.samples.subtract(dask.delayed(np.ndarray.astype)(typical, self.samples.dtype))
 
     def designs(self, requests: Sequence[Request]) -> Any:
         """Return the designs of requests, flattened and concatenated chunk by chunk, not computed yet."""

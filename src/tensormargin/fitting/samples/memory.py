@@ -27,11 +27,17 @@ class MemorySamples(Samples):
     """Samples in a NumPy array of any real dtype, which may be read-only or memory-mapped, contracted in chunks.
 
     ``rows`` are the samples to use, in this order (None for all). The ``dtype`` of the computations is by default the
-    one that holds the samples without loss. A ``pivot`` is subtracted from every sample that is read.
+    one that holds the samples without loss. A ``pivot`` is subtracted from every sample that is read, unless the array
+    is already ``shifted``.
     """
 
     def __init__(
-        self, array: Array, rows: Array | None = None, dtype: np.dtype | None = None, pivot: Array | None = None
+        self,
+        array: Array,
+        rows: Array | None = None,
+        dtype: np.dtype | None = None,
+        pivot: Array | None = None,
+        shifted: bool = False,
     ) -> None:
         self._array = array
         self._rows = rows
@@ -39,7 +45,7 @@ class MemorySamples(Samples):
         self.dtype = working_dtype(array.dtype) if dtype is None else dtype
         self.split = best_split(self.shape)
         self.pivot = pivot
-        self._shifted = False  # whether the array in use has had the pivot subtracted
+        self._shifted = shifted
         self._last = HalfContraction()
 
     @property
@@ -51,8 +57,7 @@ class MemorySamples(Samples):
 
     def take(self, rows: Array) -> MemorySamples:
         positions = rows if self._rows is None else self._rows[rows]
-        chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot)
-        chosen._shifted = True
+        chosen = MemorySamples(np.empty((len(rows), *self.shape), self.dtype), pivot=self.pivot, shifted=True)
         for where in slices(slice(0, len(rows)), self._samples_in(tuning.CHUNK_BYTES)):
             self._cast(self._array[positions[where]], chosen._array[where])
         return chosen

@@ -87,6 +87,10 @@ class ViewSamples(Samples):
     def in_memory(self) -> bool:
         return all(view.samples.in_memory for view in self.views)
 
+    @property
+    def coarse_share(self) -> int:
+        return max(view.samples.coarse_share for view in self.views)
+
     def matrix(self) -> Array:
         """Return the scaled samples of all views as rows of a matrix, a copy."""
         pieces = (view.piece(view.samples.matrix(), len(self), view.factor) for view in self.views)
