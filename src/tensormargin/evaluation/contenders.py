@@ -211,7 +211,7 @@ class Contender:
         groups = defaultdict(list)
         for number, values in enumerate(self.candidates):
             # Values are the objects in the grid; to compare transformers by their parameters takes much longer.
-            before = {name: id(value) for name, value in values.items() if not prefix or not name.startswith(prefix)}
+            before = {name: id(value) for name, value in values.items() if not name.startswith(prefix)}
             groups[tuple(sorted(before.items()))].append(number)
         return list(groups.values())
 

@@ -32,7 +32,6 @@ from .classifier import TensorMarginClassifierCV
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Mu
 from .kinds import KINDS, guess_kind, sampling_frequency, scaled_or_not, settled, time_mode
 from .scoring import DEFAULT_RULE
-from .training import Training
 
 _CHOSEN = {"decompositions": DECOMPOSITIONS, "ranks": RANKS, "rule": DEFAULT_RULE}
 
@@ -151,8 +150,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         if isinstance(prepared, Views):
             if self.kind_ != "plain":
                 raise ValueError(f"kind={self.kind_!r} is for one tensor per sample; leave it out for several views")
-            self.sfreq_, tried = self.sfreq, scaled_or_not(Recipe().scaler(prepared.shapes), before)
-            self._settled = {**tried, "first_shape": prepared.shapes}
+            self.sfreq_, self._settled = self.sfreq, scaled_or_not(Recipe().scaler(prepared.shapes), before)
             return samples.data, samples.axes
         shape = tuple(int(size or 1) for size in shape_of_samples(prepared))
         time = time_mode(samples, shape, self.kind_) if self.time is None else self.time
@@ -160,14 +158,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         self.sfreq_ = self.sfreq or samples.sfreq or (sampling_frequency(samples, time) if same else None)
         linear = self.linear or (self.kind_ == "plain" and is_lazy(samples.data))  # kernels would take too long
         self._settled = settled(self.kind_, shape, self.sfreq_, before, linear, time)
-        if time in (-1, len(shape) - 1):
-            self._settled["first_shape"] = shape
         return samples.data, samples.axes
-
-    def _shape_behind(self, training: Training, which: int) -> Any:
-        """Return a shape that is known: the first alternative has nothing but the preparation that comes first."""
-        known = self._settled.get("first_shape") if self.tried_[which] == 0 else None
-        return super()._shape_behind(training, which) if known is None else known
 
     @property
     def _takes_ragged(self) -> bool:  # before `fit`, which settles it

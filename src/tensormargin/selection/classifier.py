@@ -299,17 +299,18 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         small = self._smaller_splits(training, splits, spread)
         coarse = clone(template).set_params(tol=max(self.tol, tuning.RACE_TOL))
         cache, shapes = SplitCache(), None
-        if small:  # prepared for the first fits anyway; all samples would take longer
-            shapes = _shapes_on_split(training, small[0], len(splits), coarse, cache)
-        if shapes is None:
-            small, shapes = [], [self._shape_behind(training, which) for which in range(len(training.preparations))]
+        if training.array.in_memory and not self.exhaustive:  # prepared for the first fits anyway
+            number = len(splits) if small else 0
+            shapes = _shapes_on_split(training, [*splits, *small][number], number, coarse, cache)
+        if shapes is None or not small:
+            small, shapes = [], _shapes_behind(training, shapes)
         tried = self._candidates(training, shapes)
         default = default_of(tried, shapes)
         needed = partial(needed_score, n_scored=_n_scored(splits)) if self._setting("rule") == "default" else None
         race = Race([one.levels for one in tried], len(splits), default, self.exhaustive, spread, len(small), needed)
         first = default_of(tried, only=cheapest) if deadline.limited else default
         of_fits, assess = coarse if race.drops else template, self._assess(template, tried, len(training.y))
-        loop = FitLoop(of_fits, assess, deadline, first, cache)
+        loop = FitLoop(of_fits, assess, deadline, first, cache if race.drops else SplitCache())
         runner = SearchRunner(training, tried, [*splits, *small], loop, self.n_jobs)
         with sent_once(training.X):
             quiet = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)
@@ -340,10 +341,6 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     def _prepare_search(self, X: Any, y: Any, metadata: Metadata) -> tuple[Any, AnyAxes]:
         """Return the samples, and their axes if these are known; subclasses find out what depends on the samples."""
         return X, None
-
-    def _shape_behind(self, training: Training, which: int) -> Any:
-        """Return the shape of the samples after one of the preparations."""
-        return shape_of(training.prepared_whole(which)[0])
 
     def _setting(self, name: str) -> Any:
         """Return a parameter; in subclasses, what stands for one that is not given."""
@@ -665,6 +662,18 @@ def _shapes_on_split(
             shapes.append(cache.get((number, which), prepare).fitted.array.sample_shape)
         except ValueError:
             return None
+    return shapes
+
+
+def _shapes_behind(training: Training, on_split: list[Any] | None) -> list[Any]:
+    """Return the shape of all samples after each preparation, which is known if that on a split limits no rank."""
+    given, shapes = training.array.sample_shape, []
+    for which in range(len(training.preparations)):
+        shape = None if on_split is None else on_split[which]
+        known = shape == given or (isinstance(shape, tuple) and len(shape) == 1)
+        if not known and (on_split is None or not side_by_side(on_split, which)):
+            shape = shape_of(training.prepared_whole(which)[0])
+        shapes.append(shape)
     return shapes
 
 

@@ -41,7 +41,6 @@ class Training:
     weights: Array | None
     preparations: Sequence[Any]
     metadata: Metadata = NO_METADATA
-    _whole: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def X(self) -> Any:
@@ -79,19 +78,11 @@ class Training:
         return X, y, weights
 
     def prepared_whole(self, which: int) -> tuple[Any, Any]:
-        """Return all samples after a preparation fitted to them, and the preparation; the original samples for None.
-
-        Several views, which a search mostly chooses and which take longest, are kept until they are asked for again.
-        """
+        """Return all samples after a preparation fitted to them, and the preparation; the original samples for None."""
         if self.preparations[which] is None:
             return self.X, None  # taking rows would copy the samples
-        if which in self._whole:
-            return self._whole.pop(which)
         preparation = clone(self.preparations[which])
-        found = views_or_array(fit_transformed(preparation, self.X, self.y, self.metadata)), preparation
-        if isinstance(found[0], Views) and found[0].nbytes <= tuning.KEPT_SPLITS_BYTES / 4:
-            self._whole[which] = found
-        return found
+        return views_or_array(fit_transformed(preparation, self.X, self.y, self.metadata)), preparation
 
 
 @dataclass
