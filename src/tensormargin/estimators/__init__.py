@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .engine import PLACES, at_most, one_blas_thread
     from .fit_steps import ToFit, TrainingSet, fit_batch, fit_training_set, keep_scheme, training_set
     from .fit_steps import without_convergence_warnings
-    from .flat_fits import ALONE, Products, centred_rows, suits_products
+    from .flat_fits import ALONE, Products, suits_products
     from .many_fits import fit_many
     from .methods import KERNEL_METHODS, METHODS, check_methods, make_method, method_name
 

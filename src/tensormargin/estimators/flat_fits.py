@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,22 +52,36 @@ def suits_products(array: SampleArray) -> bool:
 
 
 class Products(NamedTuple):
-    """Inner products of samples, n x n for each view, relative to their mean if weights have an intercept."""
+    """Inner products of samples, n x n for each view, relative to their mean if weights have an intercept.
+
+    ``crosses`` are those of other samples (rows) with them (columns), for each view.
+    """
 
     names: tuple[str, ...]
     grams: FloatArray
     means: list[FloatArray]
+    crosses: list[FloatArray]
 
     @classmethod
-    def of(cls, samples: Mapping[str, Array], centred: bool, dtype: type = np.float64) -> Products:
-        """Return the inner products of each view's samples, computed in ``dtype``."""
-        means, grams = [], np.empty((len(samples), *[len(next(iter(samples.values())))] * 2))
-        for gram, array in zip(grams, samples.values(), strict=True):
+    def of(
+        cls,
+        samples: Mapping[str, Array],
+        centred: bool,
+        dtype: type = np.float64,
+        others: Mapping[str, Array] = MappingProxyType({}),
+    ) -> Products:
+        """Return the inner products of each view's samples, and of other samples with them, computed in ``dtype``."""
+        grams = np.empty((len(samples), *[len(next(iter(samples.values())))] * 2))
+        found = cls(tuple(samples), grams, [], [])
+        for gram, (name, array) in zip(grams, samples.items(), strict=True):
             rows = array.reshape(len(array), -1)
-            means.append(rows.mean(axis=0, dtype=np.float64) if centred else np.zeros(rows.shape[1]))
-            rows = centred_rows(rows, means[-1], dtype)
+            mean = rows.mean(axis=0, dtype=np.float64) if centred else np.zeros(rows.shape[1])
+            rows = _centred_rows(rows, mean, dtype)
             gram[...] = rows @ rows.T
-        return cls(tuple(samples), grams, means)
+            found.means.append(mean)
+            if name in others:
+                found.crosses.append(_centred_rows(others[name], mean, dtype) @ rows.T)
+        return found
 
     def solve(self, specs: Sequence[FitSpec]) -> FlatSolutions | None:
         """Return the flat weights of binary problems of these samples; None if rounding prevents it."""
@@ -138,7 +153,7 @@ class Products(NamedTuple):
         )
 
 
-def centred_rows(array: Array, mean: FloatArray, dtype: type) -> FloatArray:
+def _centred_rows(array: Array, mean: FloatArray, dtype: type) -> FloatArray:
     """Return samples as vectors, relative to a mean."""
     rows = array.reshape(len(array), -1)
     return np.subtract(rows, mean, out=np.empty(rows.shape, dtype), casting="same_kind")

@@ -23,7 +23,6 @@ from ..estimators import (
     Products,
     TensorMarginClassifier,
     TrainingSet,
-    centred_rows,
     keep_scheme,
     suits_products,
 )
@@ -81,18 +80,9 @@ class InnerProducts:
 
     @cached_property
     def _products(self) -> Products:
-        X = self.training.array.X
-        return Products.of(dict(X) if self._views else {ALONE: X}, self.template.fit_intercept, self._dtype)
-
-    @cached_property
-    def _cross(self) -> list[FloatArray]:
-        """Inner products of the test set (rows) with the training set (columns), for each view."""
-        train = self.training.array.X
-        pairs = [(train[name], self.test[name]) for name in train] if self._views else [(train, self.test)]
-        return [
-            centred_rows(test, mean, self._dtype) @ centred_rows(own, mean, self._dtype).T
-            for mean, (own, test) in zip(self._products.means, pairs, strict=True)
-        ]
+        sets = self.training.array.X, self.test
+        train, test = (dict(samples) if self._views else {ALONE: samples} for samples in sets)
+        return Products.of(train, self.template.fit_intercept, self._dtype, test)
 
     @property
     def _views(self) -> bool:
@@ -110,7 +100,7 @@ class InnerProducts:
             return None
         n_parameters = sum(self._sizes(spec.fits[0])) + int(classifier.fit_intercept)
         keep_scheme(classifier, spec.classes, training.array, n_parameters)
-        scores = [cross @ solved.shares(view) for view, cross in enumerate(self._cross)]
+        scores = [cross @ solved.shares(view) for view, cross in enumerate(self._products.crosses)]
         return classifier, sum(scores, solved.intercepts)
 
     def side_by_side(self) -> tuple[FloatArray, FloatArray] | None:
@@ -123,7 +113,7 @@ class InnerProducts:
         grams = self._products.grams
         squares = np.einsum("vnn->v", grams) / grams.shape[1]
         factors = 1.0 / np.where(squares > 0, squares, 1.0)
-        crosses = (factor * cross for factor, cross in zip(factors, self._cross, strict=True))
+        crosses = (factor * cross for factor, cross in zip(factors, self._products.crosses, strict=True))
         return np.tensordot(factors, grams, 1).astype(np.float64, copy=False), sum(crosses, np.zeros(1))
 
     def _sizes(self, spec: FitSpec) -> Iterator[int]:

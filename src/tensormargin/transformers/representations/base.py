@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from threading import Lock
@@ -53,13 +53,13 @@ class Sharing:
         if not self._users or not isinstance(X, np.ndarray) or not len(X):
             return compute(X)
         key = joblib.hash([_content(transformer, ignore), X.dtype.str, X.shape[1:]])
-        digests = [blake2b(np.ascontiguousarray(one).data, digest_size=16).digest() for one in X]
+        digests: list[Hashable] = [blake2b(np.ascontiguousarray(one).data, digest_size=16).digest() for one in X]
         with self._lock:
             busy = self._busy.setdefault(key, Lock())
         with busy:  # others that need the same result wait for it
             with self._lock:
                 kept = self._kept.get(key, _Rows())
-            missing = [place for place, one in enumerate(digests) if one not in kept.places]
+            missing = [place for place, one in enumerate(digests) if one not in kept.rows]
             if missing:
                 result = compute(X if len(missing) == len(X) else X[missing])
                 result.flags.writeable = False
@@ -84,29 +84,24 @@ def _content(transformer: Any, ignore: Collection[str] = ()) -> Any:
 
 
 class _Rows:
-    """Results of single samples, in the arrays in which they were computed."""
+    """Results of single samples, rows of the arrays in which they were computed."""
 
     def __init__(self) -> None:
-        self.places: dict[Hashable, tuple[int, int]] = {}
-        self._blocks: list[Array] = []
+        self.rows: dict[Hashable, Array] = {}
+        self.n_bytes = 0
+        self._blocks: list[tuple[list[Hashable], Array]] = []
 
-    @property
-    def n_bytes(self) -> int:
-        return sum(one.nbytes for one in self._blocks)
+    def add(self, digests: list[Hashable], block: Array) -> None:
+        self.rows.update(zip(digests, block, strict=True))
+        self.n_bytes += block.nbytes
+        self._blocks.append((digests, block))
 
-    def add(self, digests: Sequence[Hashable], block: Array) -> None:
-        self.places.update({one: (len(self._blocks), row) for row, one in enumerate(digests)})
-        self._blocks.append(block)
-
-    def take(self, digests: Sequence[Hashable]) -> Array:
+    def take(self, digests: list[Hashable]) -> Array:
         """Return the results of these samples: an array as it was computed, or a new one."""
-        which, rows = np.array([self.places[one] for one in digests]).T
-        first = self._blocks[which[0]]
-        if np.array_equal(rows, np.arange(len(first))) and np.all(which == which[0]):
-            return first
-        found = np.empty((len(digests), *first.shape[1:]), first.dtype)
-        for number in np.unique(which):
-            found[which == number] = self._blocks[number][rows[which == number]]
+        for own, block in self._blocks:
+            if own == digests:
+                return block
+        found = np.stack([self.rows[one] for one in digests])  # each row is copied once
         found.flags.writeable = False
         return found
 
