@@ -638,6 +638,16 @@ class TestReference:
         with pytest.raises(ValueError, match="lam"):
             candidate_scores(contender("STM", lam_grid=(-1.0, -2.0)), Labelled(X, y), splits)
 
+    @pytest.mark.parametrize("preparations", [(None,), (TensorScaler(),)])
+    def test_candidates_share_first_passes(self, preparations, monkeypatch):
+        X, y = images(30, (4, 5))
+        reads, first_pass = [], MemorySamples.first_pass
+        monkeypatch.setattr(MemorySamples, "first_pass", lambda self, *rest: reads.append(1) or first_pass(self, *rest))
+        one = contender("STM", lam_grid=(0.1, 1.0, 10.0)).behind(*preparations)
+        scores = candidate_scores(one, Labelled(X, y), splits_of(3, y, None, 0))
+        assert scores.shape == (3, 3)
+        assert len(reads) == 3  # one per split
+
     @pytest.mark.parametrize("shape", [(6, 9), (4, 5)])
     def test_coordinates_give_the_decisions_of_the_samples(self, shape):
         X, y = images(40, shape, delta=0.5)

@@ -156,16 +156,16 @@ class TestManyClasses:
         assert race.smoothed().mean[best] < 15  # as on all classes
         assert all("with fewer samples" in reason for reason in race.dropped if reason)
 
-    def test_nobody_is_fitted_after_one_that_is_always_right(self):
+    def test_further_ones_are_fitted_after_the_best_of_smaller_splits_only_if_it_would_be_selected(self):
         rng = np.random.default_rng(0)
         scores = 0.5 + 0.01 * rng.random((len(LEVELS), 10))
         good = np.array([level[0] == LEVELS[-1][0] for level in LEVELS])
-        for right in (1.0, 0.98):
-            scores[good] = right
+        for small, whole, fitted in ((1.0, 1.0, 2), (0.98, 0.98, 1 + FEWEST), (0.98, 0.53, 2)):
+            scores[good] = [whole] * 5 + [small] * 5
             race = run(scores, n_small=5, needed=lambda score: score + 0.05)
             done = np.isfinite(race.scores[:, :5])
             assert done[0].all()
-            assert done.any(axis=1).sum() == race.alive.sum() == (2 if right == 1.0 else 1 + FEWEST)
+            assert done.any(axis=1).sum() == race.alive.sum() == fitted
             assert done.all(axis=1).sum() == race.alive.sum()
         race.add([LEVELS[0]])
         assert len(race.units) == 5

@@ -16,11 +16,10 @@ from ..runtime import Array, FloatArray
 Unit = tuple[int, int]
 """Indices of a candidate and of a split."""
 
-FIRST_SHARE, MOST_FIRST, MOST_BESIDE_DEFAULT = 0.05, 64, 48
+FIRST_SHARE, MOST_FIRST = 0.05, 64
 """Share of all fits that are made before the first candidates are dropped, and the most of them. They are spread over
 candidates and splits, so that the effect of each axis of the grid is judged by many samples. A larger grid has more
-values on its axes, but hardly more axes. Fewer are needed if only a candidate that is clearly better than the default
-matters (PRECOG's actions: 11 instead of 16 s per search, the same choices)."""
+values on its axes, but hardly more axes."""
 
 RUNGS = ((1 / 12, 16, 0.4), (1 / 32, 6, 1.0))
 """Then: the share of the candidates that go on, the most of them, and the share of the splits that they are fitted on.
@@ -31,6 +30,9 @@ the exhaustive search, both with a standard error of half a point). On the nine 
 the numbers of fits are limited to seven eighths of what they would be, at the same accuracy (-1.10 and -1.04, with a
 standard error of one point).
 """
+
+MOST_BESIDE_DEFAULT, RUNGS_BESIDE_DEFAULT = 32, ((1 / 12, 8, 0.4), (1 / 32, 4, 1.0))
+"""The same if only a candidate that is clearly better than the default matters."""
 
 LAST_OF_MANY = (0.0, 0, 1.0)
 """The rung after these if candidates were compared on smaller splits so far: the best `FEWEST` are fitted on all rows,
@@ -72,7 +74,8 @@ class Race:
     if there are any: candidates are fitted on these until only the last few are left. ``needed`` returns the score
     above which another candidate would be selected, given the default's: then no fits are made that could not change
     the choice, none but the default's if a score of 1 would not be enough, and none after those of a candidate that is
-    always right.
+    always right. After smaller splits, the best other candidate is fitted on all rows first, and further ones only if it
+    would be selected.
     """
 
     def __init__(
@@ -93,7 +96,8 @@ class Race:
         self._levels = list(levels)
         self._prior = similarity(levels)
         self._order = rng.permutation(len(levels))
-        self._rungs = [] if everyone else [*RUNGS, *([LAST_OF_MANY] if n_small else [])]
+        rungs = RUNGS if needed is None else RUNGS_BESIDE_DEFAULT
+        self._rungs = [] if everyone else [*rungs, *([LAST_OF_MANY] if n_small else [])]
         self._wanted = np.ones_like(self.scores, dtype=bool)
         self._needed: Callable[[float], float] | None = None
         self._later: Array | None = None  # fits for which those before them may leave no need
@@ -163,9 +167,11 @@ class Race:
 
     def _decide_on_later(self) -> None:
         """Plan the fits that were left for later, unless none of them could change the choice."""
-        best = self._best_score()
-        if max(self._needed_score(), best) >= 1.0:
+        best, needed = self._best_score(), self._needed_score()
+        if max(needed, best) >= 1.0:
             self.stop(f"not fitted: no score is above {best:.3g} by more than chance allows")
+        elif not self._rungs and best <= needed:
+            self.stop("not fitted: the best one with fewer samples is not clearly better than the default with all")
         else:
             self._wanted |= self._later
             self._later = None
