@@ -36,7 +36,7 @@ standard error of one point).
 LAST_OF_MANY = (0.0, 0, 1.0)
 """The rung after these if candidates were compared on smaller splits so far: the best `FEWEST` are fitted on all rows,
 which takes ten times as long. Beside a default only the best other one is, unless that would be selected (1,889 samples
-of 6x23: half of the time of a search, the same accuracy)."""
+of 6x23: two thirds of the time of a search, the same choices)."""
 
 MOST_AT_ONCE = 32
 """Candidates that have scores on all samples at the same time, about: those of the last rung, and as many as the first
