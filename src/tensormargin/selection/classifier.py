@@ -659,7 +659,8 @@ def _shapes_on_split(
     for which in range(len(training.preparations)):
         prepare = partial(PreparedSplit.of, training, split, which, template)
         try:
-            shapes.append(cache.get((number, which), prepare).fitted.array.sample_shape)
+            with warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
+                shapes.append(cache.get((number, which), prepare).fitted.array.sample_shape)
         except ValueError:
             return None
     return shapes
