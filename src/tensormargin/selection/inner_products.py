@@ -17,15 +17,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from ..estimators import (
-    ALONE,
-    FitSpec,
-    Products,
-    TensorMarginClassifier,
-    TrainingSet,
-    keep_scheme,
-    suits_products,
-)
+from ..estimators import ALONE, FitSpec, Products, TensorMarginClassifier, TrainingSet, keep_scheme, suits_products
 from ..fitting import ViewArray, sample_array
 from ..runtime import FloatArray, tuning
 from .splits import Split
