@@ -577,7 +577,7 @@ class TestStructure:
             "-22.5 +- 2.5 (0, 2) |",
         ]
         assert (
-            "Of these 3 differences, 1 are above zero by more than two standard errors, and 1 below"
+            "Of these 3 differences, 1 are above zero by more than two standard errors and 1 below"
             in structure.summary(rows)[-1]
         )
         assert structure.summary([]) == []

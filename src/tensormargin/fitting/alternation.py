@@ -13,7 +13,8 @@ import numpy as np
 from ..runtime import Array, FloatArray, available_bytes, tuning
 from .blocks import block_problem
 from .designs import Matrix
-from .formats import Block, Tangent, TangentCore, Weight
+from .formats import Block, Tangent, Weight
+from .formats.base import TangentCore
 from .formats.tucker import TuckerWeight
 from .objective import Certificate, MarginProblem
 from .samples.base import Samples, ViewFacts, drawn_rows

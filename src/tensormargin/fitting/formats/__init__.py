@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Block, Format, Tangent, TangentCore, Weight
+from .base import Block, Format, Tangent, Weight
 from .cp import CPWeight
 from .full import FullWeight
 from .tt import TTWeight
@@ -11,4 +11,4 @@ from .views import ViewsFormat, ViewsWeight
 
 FORMATS: dict[str, type[Weight]] = {"full": FullWeight, "cp": CPWeight, "tucker": TuckerWeight, "tt": TTWeight}
 
-__all__ = ["FORMATS", "Block", "Format", "Tangent", "TangentCore", "ViewsFormat", "ViewsWeight", "Weight"]
+__all__ = ["FORMATS", "Block", "Format", "Tangent", "ViewsFormat", "ViewsWeight", "Weight"]
