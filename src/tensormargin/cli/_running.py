@@ -276,9 +276,6 @@ def interruptible(context: click.Context) -> Iterator[None]:
 
 def _ignore_while_ending() -> None:
     """Ignore signals while this process ends, which takes a moment; if it takes longer, one ends it at once."""
-    # Python remembers a KeyboardInterrupt that left text which was being executed (a dataclass of a module that was
-    # being imported), and `python -m` then ends by SIGINT, whatever the exit code; executing other text clears that.
-    exec("")
     began = time.monotonic()
 
     def interrupt(number: int, frame: Any) -> None:
@@ -291,12 +288,19 @@ def _ignore_while_ending() -> None:
         _ends_after_a_signal.set()
 
 
-@atexit.register  # before other modules do, and therefore called after they are
-def _ignore_to_the_end() -> None:
-    """Ignore signals for the last moment as well: Python takes its handlers away, and a second press would kill it."""
+def leave_after_a_signal(code: int) -> None:
+    """End this process if a signal has stopped its command, after all that is to be done at its end.
+
+    Python's own last steps would follow. They abort the process now and then if libraries have threads at work, as in
+    the middle of an import; they take away the handlers that ignore a second press; and `python -m` ends by SIGINT,
+    whatever the exit code, if a KeyboardInterrupt has left text that was being executed (a dataclass).
+    """
     if _ends_after_a_signal.is_set():
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_IGN)
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # the terminal may be gone
+                stream.flush()
+        os._exit(code)
 
 
 def _exit_code(number: int) -> int:
