@@ -81,12 +81,8 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "platform", found["platform"]
     yield "dependencies", ", ".join(f"{name} {version or 'missing'}" for name, version in found["dependencies"].items())
     made = f"interface {native['interface']}, compiled by {native['compiler']}"
-    yield (
-        "native code",
-        made
-        if native["compiler"]
-        else "none: Python makes all steps, many times more slowly; a C compiler at installation changes that",
-    )
+    none = "none: Python makes all steps, many times more slowly; a C compiler at installation changes that"
+    yield "native code", made if native["compiler"] else none
     yield "BLAS", "; ".join(found["blas"]) or "not found"
     yield "devices", "; ".join(found["devices"]) or "no GPU: none, or neither PyTorch nor CuPy is installed with it"
     yield "memory", f"{in_bytes(found['memory_bytes'])} available"
