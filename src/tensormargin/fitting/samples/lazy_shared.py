@@ -198,12 +198,14 @@ def _combined(samples: MemorySamples, where: slice, factors: Array, n_rows: int,
     """Return the sums of a chunk's samples minus a pivot, and of their squared norms, with factors or for cells."""
     size = int(np.prod(samples.shape))
     total = np.zeros((n_rows, size + 1))
-    pivot = None if less is None else less.ravel().astype(samples.dtype)
+    pivot = 0 if less is None else less.ravel().astype(samples.dtype)
     own = factors[..., where]
+    held = np.empty((0, size))
     with np.errstate(over="ignore", invalid="ignore"):  # shows up in the moments
-        for part, tensors in samples.chunks(tuning.CHUNK_BYTES):
-            rows = tensors.reshape(len(tensors), size)
-            rows = (rows if pivot is None else rows - pivot).astype(np.float64, copy=False)
+        for part, tensors in samples.chunks(tuning.CHUNK_BYTES // 4):  # in float64 twice as large, beside the chunk
+            if len(tensors) > len(held):
+                held = np.empty((len(tensors), size))
+            rows = np.subtract(tensors.reshape(len(tensors), size), pivot, out=held[: len(tensors)])
             of_part = own[..., part]
             if of_part.ndim == 1:
                 of_part = (np.arange(n_rows)[:, None] == of_part).astype(np.float64)
