@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -288,6 +289,28 @@ def test_ctrl_c_in_the_last_moment_of_a_stopped_process_changes_nothing(archive,
     finally:
         process.kill()
     assert process.returncode == 130
+
+
+FINISHED = """
+import atexit, signal, sys
+from tensormargin.cli import run
+
+atexit.register(signal.raise_signal, signal.SIGTERM)
+"""
+
+
+def test_a_signal_after_a_command_has_finished_changes_nothing():
+    code = FINISHED + LATE + "\nrun(['doctor', '--json'])\n"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["tensormargin"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_no_success():
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run([sys.executable, "-m", "tensormargin", "--version"], stdout=full, timeout=60)
+    assert ended.returncode != 0
 
 
 LEAVES_A_FOLDER = """

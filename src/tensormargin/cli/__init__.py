@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ._running import ENDS_PROCESS, end_processes, interruptible, leave_after_a_signal
+from ._running import ENDS_PROCESS, end_processes, interruptible, leave
 from .app import app_command
 from .compare import compare_command
 from .completion import completion_command
@@ -82,12 +82,10 @@ def run(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names of files and labels need not be text that can be encoded
             stream.reconfigure(errors="backslashreplace")
-    code: Any = 1
     try:
         main(arguments, prog_name="tensormargin", obj=ENDS_PROCESS)
     except SystemExit as ending:
-        code = ending.code
-        raise
+        end_processes()
+        leave(ending.code)
     finally:
         end_processes()
-        leave_after_a_signal(code)

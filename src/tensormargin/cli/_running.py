@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ PROGRESS_MARK = "\x1e"  # what begins such a line, a record separator
 ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the whole of a process
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
-_ends_after_a_signal = threading.Event()
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
 
 # ---- progress ----
@@ -267,14 +266,14 @@ def interruptible(context: click.Context) -> Iterator[None]:
             raise
         _stop(context, received[0][1])
     finally:
-        if received and context.find_root().obj == ENDS_PROCESS:
-            _ignore_while_ending()  # now: a second press may come before the process has got to its end
+        if context.find_root().obj == ENDS_PROCESS:
+            _ignore_while_ending(ours)  # now: a second press, or one after the last line, may come before the end
         else:
             for number, handler in ours.items():
                 signal.signal(number, handler)
 
 
-def _ignore_while_ending() -> None:
+def _ignore_while_ending(signals: Iterable[int]) -> None:
     """Ignore signals while this process ends, which takes a moment; if it takes longer, one ends it at once."""
     began = time.monotonic()
 
@@ -282,25 +281,27 @@ def _ignore_while_ending() -> None:
         if time.monotonic() - began >= _SAME_PRESS:
             os._exit(_exit_code(number))
 
-    if _is_main_thread():
-        for number in _ENDING:
-            signal.signal(number, interrupt)
-        _ends_after_a_signal.set()
+    for number in signals:
+        signal.signal(number, interrupt)
 
 
-def leave_after_a_signal(code: int) -> None:
-    """End this process if a signal has stopped its command, after all that is to be done at its end.
+def leave(code: Any) -> None:
+    """End this process after all that is to be done at its end, without Python's own last steps.
 
-    Python's own last steps would follow. They abort the process now and then if libraries have threads at work, as in
-    the middle of an import; they take away the handlers that ignore a second press; and `python -m` ends by SIGINT,
-    whatever the exit code, if a KeyboardInterrupt has left text that was being executed (a dataclass).
+    These take away the handlers that ignore signals, so that a command that has done its work could still end as if
+    stopped; after a signal they abort the process now and then if libraries have threads at work, as in the middle of
+    an import; and `python -m` ends by SIGINT, whatever the exit code, if a KeyboardInterrupt has left text that was
+    being executed (a dataclass).
     """
-    if _ends_after_a_signal.is_set():
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # the terminal may be gone
+    atexit._run_exitfuncs()
+    code = code if isinstance(code, int) else int(code is not None)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
                 stream.flush()
-        os._exit(code)
+        except (OSError, ValueError):  # the disk is full, or the terminal is gone
+            code = code or 1
+    os._exit(code)
 
 
 def _exit_code(number: int) -> int:
