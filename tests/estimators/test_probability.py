@@ -272,13 +272,13 @@ class TestChosenModels:
             X, y = rng.normal(size=(440, 6, 8)), np.arange(440) % 2
             search = TensorMarginClassifierCV(**grid, random_state=seed).fit(X[:40], y[:40])
             confidences.append(search.predict_proba(X[40:]).max(axis=1).mean())
-        assert np.mean(confidences) < 0.522
+        assert np.mean(confidences) < 0.516
 
     @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.8, 0.2), (0.4, 0.3, 0.3)])
     def test_only_what_may_be_luck_is_shrunk(self, shares):
         codes = np.repeat(np.arange(len(shares)), np.round(100 * np.array(shares)).astype(int))
         rng = np.random.default_rng(0)
-        for distance, least, most in ((0.0, 0.0, 0.6), (2.0, 0.95, 1.0)):
+        for distance, least, most in ((0.0, 0.0, 0.6), (2.0, 0.94, 1.0)):
             means = distance * (codes[:, None] == np.arange(len(shares)))
             scores = rng.normal(means - distance / 2)[:, -1:] if len(shares) == 2 else rng.normal(means - distance / 2)
             alone, chosen = (calibrate(scores, codes, None, len(shares), "ovr", one) for one in (False, True))

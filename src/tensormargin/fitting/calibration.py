@@ -123,10 +123,11 @@ def kept_share(gain: float) -> float:
     """Return what is left of the slope or power of a model that was chosen by the scores that calibrate it.
 
     Of several candidates at chance the luckiest is chosen, which seems to be better. This is the shrinkage of van
-    Houwelingen and le Cessie 1990 (Statistics in Medicine 9), ``1 - 1 / (2 gain)`` for a ``gain`` in log-likelihood
-    over constant probabilities by one parameter: a model that is clearly better than chance keeps almost everything.
+    Houwelingen and le Cessie 1990 (Statistics in Medicine 9) for a ``gain`` in log-likelihood over constant
+    probabilities by two parameters, as which the slope and the choice count (docs/method.md): a model that is clearly
+    better than chance keeps almost everything.
     """
-    return max(1 - 0.5 / gain, _LEAST_KEPT) if gain > 0 else _LEAST_KEPT
+    return max(1 - 1 / gain, _LEAST_KEPT) if gain > 0 else _LEAST_KEPT
 
 
 def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:
