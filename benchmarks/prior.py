@@ -39,12 +39,12 @@ OF_BEFORE = {
     "series": _ALONG_TIME,
     "eeg": _ALONG_TIME,
     "volume": ("channels scaled", "blurred", "selected", "convolutions", "kernel"),
-    "image": ("channels scaled", "blurred", "convolutions", "convolutions down", "kernel"),
     "spectra": ("entries scaled", "selected", "scatter removed", "derivatives", "kernel"),
     "connectome": ("raw", "z", "tangent space", "kernel"),
     "plain": ("entries scaled", "kernel of entries"),
 }
-"""The same names; the kernel was an RBF kernel then, of samples whose channels were scaled."""
+"""The same names; the kernel was an RBF kernel then, of samples whose channels were scaled. Those of images are no
+longer tried."""
 
 BEGINS = "what a search of views begins with"
 MODELS: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ Row = dict[str, Any]
 def sets_of_views(kind: str, shape: tuple[int, ...]) -> dict[str, list[str]]:
     """Return the sets of views to compare for samples of a kind and shape, by name."""
     now, ways = views_of(kind, shape), ways_of(kind, shape)
-    before = [name for name in OF_BEFORE[kind] if name in ways]
+    before = [name for name in OF_BEFORE.get(kind, now) if name in ways]
     fewer = {f"without {name}": [one for one in now if one != name] for name in now}
     return {VIEWS: now, **(fewer if len(now) > 2 else {}), **({BEFORE: before} if before != now else {})}
 

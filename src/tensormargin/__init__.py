@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .transformers import CompetingConvolutions as CompetingConvolutions, IntervalQuantiles as IntervalQuantiles
     from .transformers import Convolutions as Convolutions, Covariances as Covariances, Crop as Crop
     from .transformers import Decimate as Decimate, Deconfound as Deconfound, Detrend as Detrend
-    from .transformers import Differences as Differences, EqualLength as EqualLength, Impute as Impute, Mask as Mask
+    from .transformers import Differences as Differences, EqualLength as EqualLength
+    from .transformers import GradientHistograms as GradientHistograms, Impute as Impute, Mask as Mask
     from .transformers import ModeMap as ModeMap, Patches as Patches, Project as Project, Resize as Resize
     from .transformers import Smooth as Smooth, Spectra as Spectra, TensorKernel as TensorKernel
     from .transformers import TensorScaler as TensorScaler, TensorUnion as TensorUnion, Tensorize as Tensorize

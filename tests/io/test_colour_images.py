@@ -123,12 +123,12 @@ def test_the_order_of_colours():
 
 @pytest.mark.parametrize("shape", [(10, 12, 3), (3, 10, 12)])
 def test_nothing_goes_along_colours(shape):
-    """Each channel is blurred by itself, and both directions of a picture are convolved."""
+    """Each channel is blurred by itself, and rows and columns of a picture have convolutions and gradients."""
     tried = alternatives("image", shape)
     assert len(tried) == 4
     assert isinstance(tried[-1], TensorUnion)
-    both = ["convolutions", "competing convolutions", "convolutions down", "competing convolutions down"]
-    assert views_of("image", shape) == ["blurred", *both, "kernel"]
+    both = ["competing convolutions", "competing convolutions down"]
+    assert views_of("image", shape) == ["blurred", *both, "gradients", "coarse gradients", "kernel"]
     assert views_of("image", shape, linear=True) == ["channels scaled", "blurred"]
     rows = 0 if shape[-1] == 3 else 1
     X = np.zeros((4, *shape))
@@ -139,9 +139,9 @@ def test_nothing_goes_along_colours(shape):
     blurred[red] = 0
     assert not blurred.any()
     views = dict(tried[3].transformer_list)
-    names = ("convolutions", "convolutions_down")
-    assert [views[name].named_steps["convolutions"].mode + 3 for name in names] == [rows + 1, rows]
-    assert [views[f"competing_{name}"].mode + 3 for name in names] == [rows + 1, rows]
+    assert [views[name.replace(" ", "_")].mode + 3 for name in both] == [rows + 1, rows]
+    for name in ("gradients", "coarse_gradients"):
+        assert [mode + 3 for mode in views[name].modes] == [rows, rows + 1]
 
 
 def test_auto_finds_a_hue(folder, tmp_path):

@@ -45,6 +45,7 @@ _TRANSFORMERS = {
     "representations.convolutions": "Convolutions",
     "representations.corrections": "Clip Detrend Spectra",
     "representations.covariances": "Connectome Covariances",
+    "representations.gradient_histograms": "GradientHistograms",
     "representations.imputation": "Impute",
     "representations.interval_quantiles": "IntervalQuantiles",
     "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",

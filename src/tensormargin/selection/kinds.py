@@ -21,6 +21,7 @@ from ..transformers import (
     Connectome,
     Convolutions,
     Covariances,
+    GradientHistograms,
     MoveMode,
     Smooth,
     Spectra,
@@ -84,16 +85,31 @@ def _blur(width: float, modes: Callable[[Shape], Shape] = _modes) -> Callable[[S
     return lambda shape, sfreq: Smooth(width, mode=modes(shape))
 
 
-def _convolutions(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
-    """Return convolutions along one of the modes with more than one entry, or of some."""
-    return lambda shape, sfreq: make_pipeline(
-        Convolutions(mode=modes(shape)[mode] - len(shape), vectorize=True), TensorScaler()
-    )
+def _convolutions(shape: Shape, sfreq: float | None) -> Any:
+    """Return convolutions along the last one of the modes with more than one entry."""
+    mode = _modes(shape)[-1] - len(shape)
+    return make_pipeline(Convolutions(mode=mode, vectorize=True), TensorScaler())
 
 
 def _competing(mode: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
     """Return competing convolutions along one of the modes with more than one entry, or of some."""
     return lambda shape, sfreq: CompetingConvolutions(mode=modes(shape)[mode] - len(shape), vectorize=True)
+
+
+def _gradients(n_cells: int, modes: Callable[[Shape], Shape] = _modes) -> Callable[[Shape, float | None], Any]:
+    """Return histograms of gradients in so many rows and columns of cells."""
+    return lambda shape, sfreq: GradientHistograms(
+        n_cells, modes=tuple(mode - len(shape) for mode in modes(shape)), vectorize=True
+    )
+
+
+def _picture(shape: Shape) -> bool:
+    return len(_modes(shape)) == 2 and min(_sizes(shape)) > 4
+
+
+def _wide(shape: Shape) -> bool:
+    """Return whether colour images have more than a few rows and columns."""
+    return min(shape[mode] for mode in _pixels(shape)) > 4
 
 
 def _long(shape: Shape) -> bool:
@@ -138,16 +154,17 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "power": Way(
             lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
         ),
-        "convolutions": Way(_convolutions(-1), _long),
+        "convolutions": Way(_convolutions, _long),
         "patterns": Way(
             lambda shape, sfreq: TensorUnion(
-                [("convolutions", _convolutions(-1)(shape, sfreq)), ("competing", _competing(-1)(shape, sfreq))]
+                [("convolutions", _convolutions(shape, sfreq)), ("competing", _competing(-1)(shape, sfreq))]
             ),
             _long,
         ),
-        "convolutions down": Way(_convolutions(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
         "competing convolutions": Way(_competing(-1), _long),
         "competing convolutions down": Way(_competing(0), lambda shape: len(shape) == 2 and shape[0] >= _SHORTEST),
+        "gradients": Way(_gradients(7), _picture),
+        "coarse gradients": Way(_gradients(4), _picture),
         "kernel": Way(_kernel(most=None)),
         "kernel of entries": Way(_kernel()),
         "narrow kernel": Way(_kernel(0.5)),
@@ -172,11 +189,11 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
     {
         "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=_colours(shape)), linear=True),
-        "blurred": Way(_blur(1.0, _pixels), lambda shape: min(shape[mode] for mode in _pixels(shape)) > 4, linear=True),
-        "convolutions": Way(_convolutions(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
-        "convolutions down": Way(_convolutions(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
+        "blurred": Way(_blur(1.0, _pixels), _wide, linear=True),
         "competing convolutions": Way(_competing(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
         "competing convolutions down": Way(_competing(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
+        "gradients": Way(_gradients(7, _pixels), _wide),
+        "coarse gradients": Way(_gradients(4, _pixels), _wide),
     }
 )
 """Those that are others for colour images, which are pictures with three channels."""
@@ -217,10 +234,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("raw", "entries scaled", "blurred"),
             (
                 "blurred",
-                "convolutions",
                 "competing convolutions",
-                "convolutions down",
                 "competing convolutions down",
+                "gradients",
+                "coarse gradients",
                 "kernel",
             ),
             ("channels scaled", "blurred"),

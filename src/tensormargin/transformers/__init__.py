@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from .representations.convolutions import Convolutions
     from .representations.corrections import Clip, Detrend, Spectra
     from .representations.covariances import Connectome, Covariances
+    from .representations.gradient_histograms import GradientHistograms
     from .representations.imputation import Impute
     from .representations.interval_quantiles import IntervalQuantiles
     from .representations.mode_maps import Decimate, Differences, ModeMap, Project, Smooth, Whiten, Xdawn
     from .representations.patches import Patches
 
 __all__ = [
-    "KERNELS", "AnovaMask", "BandPower", "Clip", "CompetingConvolutions", "Composite", "Connectome",
-    "Convolutions", "Covariances", "Crop", "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "Impute",
-    "IntervalQuantiles", "KeepsTensors", "Kernel", "Mask", "MaskImage", "ModeMap", "MoveMode", "Patches", "Project",
-    "Recipe", "Resize", "Smooth", "Spectra", "TensorKernel", "TensorScaler", "TensorUnion", "Tensorize",
+    "KERNELS", "AnovaMask", "BandPower", "Clip", "CompetingConvolutions", "Composite", "Connectome", "Convolutions",
+    "Covariances", "Crop", "Decimate", "Deconfound", "Detrend", "Differences", "EqualLength", "GradientHistograms",
+    "Impute", "IntervalQuantiles", "KeepsTensors", "Kernel", "Mask", "MaskImage", "ModeMap", "MoveMode", "Patches",
+    "Project", "Recipe", "Resize", "Smooth", "Spectra", "TensorKernel", "TensorScaler", "TensorUnion", "Tensorize",
     "UnseenCategoryWarning", "ViewTransformer", "Whiten", "Xdawn", "checked_mode", "describe_step", "resize",
     "takes_nan", "takes_ragged", "with_mode_numbers",
 ]  # fmt: skip
