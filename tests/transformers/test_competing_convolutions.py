@@ -68,6 +68,14 @@ def test_the_mode_and_the_form_of_the_result(X):
     assert not np.array_equal(CompetingConvolutions(8, random_state=1).fit_transform(X), features)
 
 
+def test_words_name_the_mode(X):
+    rows, columns = CompetingConvolutions(2, 3, mode=-2), CompetingConvolutions(2, 3).fit(X)
+    assert columns.words() == "mode 2 was replaced by counts of the winners of 2 groups of 3 random convolutions each"
+    assert rows.words().startswith("mode 2 from the end was replaced by counts")
+    assert columns.brief() == "competing convolutions"
+    assert rows.fit(X.swapaxes(1, 2)).brief() == "competing convolutions along mode 1"
+
+
 def test_they_recognise_motions():
     motions = load_basic_motions()
     train = motions.split == "train"

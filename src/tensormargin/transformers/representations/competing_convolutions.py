@@ -15,7 +15,7 @@ from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
 from ._loops import LENGTH, winners
 from .base import Representation, as_double, shared
-from .convolutions import mode_to_convolve, random_channels
+from .convolutions import describe_mode, mode_to_convolve, random_channels
 
 
 @dataclass(eq=False, repr=False)
@@ -111,10 +111,8 @@ class CompetingConvolutions(Representation):
         return (signal, Axis("group"), dilation, Axis("kernel"), count)
 
     def words(self) -> str:
-        return (
-            f"time was replaced by counts of the winners of {self.n_groups} groups of {self.n_kernels} random "
-            "convolutions each"
-        )
+        groups = f"{self.n_groups} groups of {self.n_kernels} random convolutions each"
+        return f"{describe_mode(self)} was replaced by counts of the winners of {groups}"
 
     def brief(self) -> str:
-        return "competing convolutions"
+        return "competing convolutions" + ("" if self.mode == -1 else f" along {describe_mode(self)}")

@@ -169,19 +169,20 @@ class Convolutions(Representation):
         count = prod(self.sample_shape_out_) if hasattr(self, "sample_shape_out_") else f"about {self.n_features}"
         how = {"combine": "random combinations of channels", "each": "each channel"}
         whose = how.get(str(self.channels), f"{self.channels} random combinations of channels")
-        return (
-            f"{self._along()} was replaced by {count} features of convolutions with {self.kernels} kernels of {whose}"
-        )
+        features = f"{count} features of convolutions with {self.kernels} kernels of {whose}"
+        return f"{describe_mode(self)} was replaced by {features}"
 
     def brief(self) -> str:
-        return "convolutions" if self.mode == -1 else f"convolutions along {self._along()}"
+        return "convolutions" if self.mode == -1 else f"convolutions along {describe_mode(self)}"
 
-    def _along(self) -> str:
-        """Return the mode in words, counted from 1 or, if the number of modes is not known, from the last one."""
-        if isinstance(self.mode, str):
-            return self.mode
-        number = self._axis if hasattr(self, "_axis") else self.mode + 1
-        return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-self.mode} from the end"
+
+def describe_mode(transformer: Any) -> str:
+    """Return a transformer's ``mode``, counted from 1 or, if the number of modes is not known, from the last one."""
+    mode = transformer.mode
+    if isinstance(mode, str):
+        return mode
+    number = transformer._axis if hasattr(transformer, "_axis") else mode + 1
+    return f"mode {number}" if number > 0 else "the last mode" if number == 0 else f"mode {-mode} from the end"
 
 
 def mode_to_convolve(transformer: Any, X: Any) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from ...data import Axes, Axis, Metadata
 from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_count
 from .base import Representation
+from .convolutions import describe_mode
 
 _SIGNALS = ("samples", "differences", "second differences", "spectrum")
 _SHORTEST = 4  # entries of the shortest intervals: fewer are the samples themselves
@@ -105,10 +106,10 @@ class IntervalQuantiles(Representation):
 
     def words(self) -> str:
         count = f"{self.intervals_.shape[0]} " if hasattr(self, "intervals_") else ""
-        return (
-            f"time was replaced by {self.n_quantiles} quantiles over {count}intervals of the samples, their first and "
-            "second differences and their spectrum"
+        quantiles = (
+            f"{self.n_quantiles} quantiles over {count}intervals of the samples, their first and second differences"
         )
+        return f"{describe_mode(self)} was replaced by {quantiles} and their spectrum"
 
     def brief(self) -> str:
         return "quantiles over intervals"
