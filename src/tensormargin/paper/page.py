@@ -56,7 +56,8 @@ How it was done, in the same way for all seven methods:
   over the mean squared norm of the centred samples, and mu1 = mu2 = 1 is the estimator's scale-free default, 100 of
   those.
 - ± is the standard deviation over the splits. Fit times are medians of single fits on one core with the chosen lambda,
-  with as many fits side by side as there were jobs.
+  with as many fits side by side as there were jobs, on a machine that also did other things: only large ratios mean
+  something.
 - Intervals are 95 %, one by one. On MNIST, ORL and Indian Pines they come from leaving out one class at a time with all
   its pairs; elsewhere from the splits, with the variance corrected for overlapping training sets.
 - Of so many intervals some miss 0 by chance. So a method is called better or worse only where Student's p-value that
