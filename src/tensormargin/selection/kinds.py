@@ -103,13 +103,16 @@ def _gradients(n_cells: int, modes: Callable[[Shape], Shape] = _modes) -> Callab
     )
 
 
-def _picture(shape: Shape) -> bool:
-    return len(_modes(shape)) == 2 and min(_sizes(shape)) > 4
-
-
 def _wide(shape: Shape) -> bool:
-    """Return whether colour images have more than a few rows and columns."""
-    return min(shape[mode] for mode in _pixels(shape)) > 4
+    return min(_sizes(shape)) > 4
+
+
+def _picture(shape: Shape) -> bool:
+    return len(_modes(shape)) == 2 and _wide(shape)
+
+
+def _wide_in_colour(shape: Shape) -> bool:
+    return min(shape[mode] for mode in _pixels(shape)) > 4  # a single row is too few here
 
 
 def _long(shape: Shape) -> bool:
@@ -148,7 +151,7 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=0), lambda shape: len(shape) > 1, linear=True),
         "smoothed": Way(_smooth(1 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
         "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
-        "blurred": Way(_blur(1.0), lambda shape: min(_sizes(shape)) > 4, linear=True),
+        "blurred": Way(_blur(1.0), _wide, linear=True),
         "more blurred": Way(_blur(2.0), lambda shape: min(_sizes(shape)) > 8, linear=True),
         "covariances": Way(lambda shape, sfreq: Covariances(), lambda shape: len(shape) == 2 and 1 < shape[0] <= 128),
         "power": Way(
@@ -189,11 +192,11 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
     {
         "channels scaled": Way(lambda shape, sfreq: TensorScaler(per=_colours(shape)), linear=True),
-        "blurred": Way(_blur(1.0, _pixels), _wide, linear=True),
+        "blurred": Way(_blur(1.0, _pixels), _wide_in_colour, linear=True),
         "competing convolutions": Way(_competing(-1, _pixels), lambda shape: shape[_pixels(shape)[-1]] >= _SHORTEST),
         "competing convolutions down": Way(_competing(0, _pixels), lambda shape: shape[_pixels(shape)[0]] >= _SHORTEST),
-        "gradients": Way(_gradients(7, _pixels), _wide),
-        "coarse gradients": Way(_gradients(4, _pixels), _wide),
+        "gradients": Way(_gradients(7, _pixels), _wide_in_colour),
+        "coarse gradients": Way(_gradients(4, _pixels), _wide_in_colour),
     }
 )
 """Those that are others for colour images, which are pictures with three channels."""

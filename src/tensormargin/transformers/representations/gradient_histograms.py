@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
@@ -90,7 +91,7 @@ class GradientHistograms(Representation):
         return f"pixels were replaced by histograms of {self.n_directions} directions of gradients in {cells}"
 
     def brief(self) -> str:
-        return f"histograms of gradients in {self.n_cells}x{self.n_cells} cells"
+        return f"histograms of gradients in {self.n_cells} x {self.n_cells} cells"
 
 
 def _gradients(pictures: FloatArray) -> tuple[Array, Array]:
@@ -101,7 +102,7 @@ def _gradients(pictures: FloatArray) -> tuple[Array, Array]:
     return down, across
 
 
-def _votes(down: Array, across: Array, n_directions: int) -> Any:
+def _votes(down: Array, across: Array, n_directions: int) -> Iterator[Array]:
     """Yield the votes of all pixels for each direction, added up over all but the modes of the picture."""
     length = np.hypot(down, across)
     place = np.arctan2(down, across) * (n_directions / (2 * np.pi)) % n_directions
