@@ -22,9 +22,9 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import blas, lapack, qr, solve_triangular
+from scipy.linalg import qr
 
-from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, tuning
+from ..runtime import Array, FloatArray, over_parts, slices, sum_over_parts, triangles, tuning
 from .designs import Design, Matrix
 from .objective import Certificate, MarginProblem, Objective
 
@@ -201,9 +201,7 @@ class SampleSide(BlockProblem):
         # v = Y'c lies in the span of the rows that the factorisation chose, and there F'c = L^-T u. (Solving Q v =
         # Y'beta for v instead would suffer from cancellation when mu1 is large.)
         coefficients = np.zeros(self.shape[0])
-        coefficients[self._chosen] = solve_triangular(
-            self._triangle, self._unwhitened(u), lower=True, trans=1, check_finite=False
-        )
+        coefficients[self._chosen] = triangles.solve(self._triangle, self._unwhitened(u), transposed=True)
         combined = self._signed.combine(coefficients)
         # Evaluate the recovered vector, not its whitened coordinates, so that the gap includes the error of recovery.
         return Recovered(*self._signed.as_block(combined), self._signed.times(combined))
@@ -217,11 +215,12 @@ def cholesky_rows(gram: FloatArray) -> tuple[FloatArray, Array]:
     """
     lengths = np.sqrt(np.diag(gram))
     lengths = np.where(lengths > 0, lengths, 1.0)
-    packed, pivots, rank, _ = lapack.dpstrf(gram / np.outer(lengths, lengths), lower=1)
-    rank = max(int(rank), 1)
-    order = pivots - 1
-    rows = np.empty((len(gram), rank))
-    rows[order] = np.tril(packed)[:, :rank] * lengths[order, None]
+    scaled = gram / lengths
+    scaled /= lengths[:, None]
+    lower, order = triangles.pivoted_cholesky(scaled)
+    rank = max(lower.shape[1], 1)
+    rows = np.zeros((len(gram), rank))
+    rows[order, : lower.shape[1]] = lower * lengths[order, None]
     if not rows.any():
         rows[order[0], 0] = np.finfo(float).tiny  # all samples are zero: keep the triangle invertible
     return rows, order[:rank]
@@ -231,8 +230,7 @@ def _whitening(mean: FloatArray, second: FloatArray, mu1: float) -> FloatArray:
     """Return ``L^-T`` with ``LL' = Q = I + 2 mu1 (second - mean mean')``."""
     quadratic = 2.0 * mu1 * (second - np.outer(mean, mean))
     quadratic.flat[:: len(mean) + 1] += 1.0
-    factor, failed = lapack.dpotrf(quadratic, lower=1)
-    return _inverse(np.ascontiguousarray(factor.T), mu1, bool(failed))
+    return _transposed_inverse(triangles.cholesky(quadratic), mu1)
 
 
 def _whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
@@ -240,14 +238,13 @@ def _whitening_of_rows(rows: FloatArray, objective: Objective) -> FloatArray:
     centred = rows - objective.weights @ rows
     centred *= np.sqrt(2.0 * objective.mu1 * objective.weights)[:, None]
     (triangle,) = qr(np.vstack([centred, np.eye(rows.shape[1])]), mode="r", overwrite_a=True, check_finite=False)
-    return _inverse(triangle[: rows.shape[1]], objective.mu1)
+    return _transposed_inverse(triangle[: rows.shape[1]].T, objective.mu1)
 
 
 def _times_triangle(rows: Array, triangle: Array) -> Array:
     """Return ``rows @ triangle`` for an upper triangle, in half the time of a product; the rows are overwritten."""
-    multiply = blas.strmm if rows.dtype == np.float32 else blas.dtrmm
-    product: Array = multiply(1.0, triangle.T, rows.T, lower=1, overwrite_b=1)
-    return product.T
+    triangles.multiply(rows, np.ascontiguousarray(triangle.T))
+    return rows
 
 
 def moments_are_too_coarse(squares: FloatArray, mu1: float, tol: float, dtype: np.dtype | type = np.float64) -> bool:
@@ -262,15 +259,15 @@ def moments_are_too_coarse(squares: FloatArray, mu1: float, tol: float, dtype: n
     return tuning.MOMENT_ROUNDING * tol < error < np.inf
 
 
-def _inverse(triangle: FloatArray, mu1: float, failed: bool = False) -> FloatArray:
-    """Return the inverse of an upper triangle."""
-    inverse, singular = lapack.dtrtri(triangle)
-    if failed or singular or not np.all(np.isfinite(inverse)):
+def _transposed_inverse(lower: FloatArray | None, mu1: float) -> FloatArray:
+    """Return ``L^-T`` for a lower triangle; raise ValueError if there is none."""
+    inverse = None if lower is None else triangles.inverse(lower)
+    if inverse is None or not np.all(np.isfinite(inverse)):
         raise ValueError(
             f"the block's quadratic form is not positive definite: mu1 = {mu1:g} is too large for samples of this "
             "magnitude; scale the samples or lower mu1"
         )
-    return np.ascontiguousarray(inverse)
+    return inverse.T
 
 
 class SignedDesign:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
-from ..runtime import Array, FloatArray
+from ..runtime import Array, FloatArray, triangles
 from .alternation import alternate, coarse_start
 from .blocks import moments_are_too_coarse
 from .formats.full import FullWeight
@@ -55,9 +54,8 @@ class SharedForm:
             return None
         form *= 2.0 * objective.mu1
         form.flat[:: len(form) + 1] += 1.0
-        factor = cholesky(form, lower=True, check_finite=False)
-        whitened = solve_triangular(factor, rows.T, lower=True, check_finite=False).T
-        return cls(np.ascontiguousarray(whitened), factor, problem)
+        factor = triangles.cholesky(form)
+        return None if factor is None else cls(triangles.solve(factor, rows), factor, problem)
 
     def solve(self, signs: Array, tol: float, max_iter: int) -> FlatSolution:
         """Return the weight and intercept for samples with these labels, 1 or -1."""
@@ -75,7 +73,7 @@ class SharedForm:
         vector = fit.weight.to_dense()
         vector = vector + stretch * float(mean @ vector) * mean
         if self.factor is not None:
-            vector = solve_triangular(self.factor, vector, lower=True, trans=1, check_finite=False)
+            vector = triangles.solve(self.factor, vector, transposed=True)
         bias, gap = self.problem.bias_scale, max(fit.sweeps[-1].gaps)
         if not bias:
             return FlatSolution(vector, 0.0, fit.objective, gap)

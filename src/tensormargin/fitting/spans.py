@@ -13,9 +13,8 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from ..runtime import Array, FloatArray, tuning
+from ..runtime import Array, FloatArray, triangles, tuning
 from .alternation import Fit
 from .blocks import cholesky_rows
 from .designs import Design, Matrix
@@ -47,12 +46,12 @@ class Span:
 
     def project(self, products: FloatArray) -> FloatArray:
         """Return the coordinates of the part of other vectors in the span, given their products with the vectors."""
-        return solve_triangular(self._triangle, products[..., self.chosen].T, lower=True, check_finite=False).T
+        return triangles.solve(self._triangle, products[..., self.chosen])
 
     def shares(self, weights: FloatArray) -> FloatArray:
         """Return weights on the coordinates, one per row, as combinations of the vectors."""
         shares = np.zeros((len(weights), len(self.coordinates)))
-        shares[:, self.chosen] = solve_triangular(self._triangle, weights.T, lower=True, trans=1, check_finite=False).T
+        shares[:, self.chosen] = triangles.solve(self._triangle, weights, transposed=True)
         return shares
 
 

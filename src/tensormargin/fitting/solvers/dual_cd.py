@@ -12,9 +12,8 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
-from scipy.linalg import lapack
 
-from ...runtime import Array, FloatArray, tuning
+from ...runtime import Array, FloatArray, triangles, tuning
 from ..blocks import BlockProblem
 from ..row_loops import descend
 from .base import Solution, solution_at, starting_point
@@ -204,9 +203,9 @@ def _solve_semidefinite(gram: FloatArray, right: FloatArray) -> FloatArray:
     """Return the solution of ``gram x = right``; a tiny ridge makes repeated rows share the step evenly."""
     ridged = gram.copy()
     ridged.flat[:: len(gram) + 1] += 1e-13 * float(np.trace(gram)) + np.finfo(float).tiny
-    factor, failed = lapack.dpotrf(ridged, lower=1, overwrite_a=1)
-    if failed:  # rounding has left less than the ridge
+    factor = triangles.cholesky(ridged)
+    if factor is None:  # rounding has left less than the ridge
         return np.asarray(np.linalg.lstsq(gram, right, rcond=None)[0])
-    solution, _ = lapack.dpotrs(factor, right, lower=1)
-    more, _ = lapack.dpotrs(factor, right - gram @ solution, lower=1)
-    return np.asarray(solution + more)
+    solution = triangles.solve(factor, triangles.solve(factor, right), transposed=True)
+    rest = right - gram @ solution
+    return solution + triangles.solve(factor, triangles.solve(factor, rest), transposed=True)

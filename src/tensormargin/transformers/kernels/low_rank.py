@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
+from scipy.linalg import eigh
 
-from ...runtime import Array, FloatArray, tuning
+from ...runtime import Array, FloatArray, triangles, tuning
 from .kernels import Kernel
 
 _CANDIDATES = 128  # pivots looked at together, so that columns are updated by matrix products
@@ -105,9 +105,9 @@ def _block_of_pivots(
 
 def _small_root(matrix: FloatArray, least: float) -> Root:
     """Return the pivoted Cholesky root of a small matrix, of pivots that are at least that large; perhaps of none."""
-    factor, order, rank, _ = lapack.dpstrf(matrix, tol=least * (1 - 1e-12), lower=1)
-    pivots = order[:rank].astype(np.intp) - 1
-    return Root(pivots, np.tril(factor[:rank, :rank]))
+    lower, order = triangles.pivoted_cholesky(matrix, least * (1 - 1e-12))
+    rank = lower.shape[1]
+    return Root(order[:rank], lower[:rank])
 
 
 def landmark_root(kernel: Kernel, rows: Array, chosen: Array, tol: float) -> Root:
@@ -119,7 +119,7 @@ def landmark_root(kernel: Kernel, rows: Array, chosen: Array, tol: float) -> Roo
 
 def features_of(root: Root, values: FloatArray) -> FloatArray:
     """Return the features ``F_P^-1 k(P, x)`` of samples from their values with the landmarks."""
-    return solve_triangular(root.lower, values.T, lower=True, check_finite=False).T
+    return triangles.solve(root.lower, values)
 
 
 def leading_components(features: FloatArray, count: int) -> FloatArray:
@@ -131,7 +131,7 @@ def leading_components(features: FloatArray, count: int) -> FloatArray:
 
 def projection(root: Root, directions: FloatArray) -> FloatArray:
     """Return the matrix that takes values with the landmarks to the features along some directions."""
-    return solve_triangular(root.lower, directions, trans=1, lower=True, check_finite=False)
+    return triangles.solve(root.lower, directions.T, transposed=True).T
 
 
 def uniform_landmarks(kernel: Kernel, rows: Array, count: int, rng: np.random.RandomState) -> Array:
@@ -174,8 +174,8 @@ def leverage_landmarks(kernel: Kernel, rows: Array, count: int, rng: np.random.R
     first = uniform_landmarks(kernel, rows, max(1, count // 2), rng)
     cross = columns(kernel, rows, kernel.landmarks(rows, first))
     own = cross[first]
-    ridge = max(float(np.mean(eigvalsh(own)[: (len(own) + 1) // 2])), 1e-10 * float(values.max()))
-    lower = cholesky(own + ridge * np.eye(len(own)), lower=True)
+    ridge = max(float(np.mean(np.linalg.eigvalsh(own)[: (len(own) + 1) // 2])), 1e-10 * float(values.max()))
+    lower = np.linalg.cholesky(own + ridge * np.eye(len(own)))
     explained = features_of(Root(first, lower), cross)
     scores = np.maximum(values - np.einsum("nm,nm->n", explained, explained), 0.0)
     scores = scores + 1e-12 * scores.max() + np.finfo(np.float64).tiny  # so that there are always enough to draw
