@@ -175,7 +175,7 @@ def test_a_step_to_the_minimum_on_a_face_is_cut_at_the_bounds_where_the_dual_ris
     rows = problem.rows[free]
     gram, right = rows @ rows.T, 1.0 - rows @ problem.primal_point(beta)
     step = dual_cd._solve_semidefinite(gram, right)
-    moved, hit = dual_cd._cut_at_bounds(beta[free], step, right, gram, problem, free)
+    moved, hit = dual_cd._cut_at_bounds(beta[free], step, right, gram, problem.lower[free], problem.upper[free])
 
     def rise(change):
         return change @ right - 0.5 * change @ gram @ change

@@ -20,11 +20,11 @@ import numpy as np
 from ..fitting import (
     Certificate,
     Fit,
+    FlatSolution,
     FullWeight,
     Moments,
     SampleArray,
     SharedForm,
-    Span,
     Sweep,
     ViewArray,
     ViewFacts,
@@ -139,18 +139,25 @@ class Products(NamedTuple):
         of_means = shares @ grams @ shares if centred else 0.0
         squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
         factors = np.where(np.isnan(scales), 1.0 / np.where(squares > 0, squares, 1.0), scales**2)
-        span = Span.of(np.tensordot(factors, grams, 1))
-        mean = shares @ span.coordinates if centred else np.zeros(span.coordinates.shape[1])
-        problem = specs[0].margin_problem(Moments(mean, float(factors @ squares)))
-        form = SharedForm.of(span.coordinates - mean, problem, tuning.GAP_SHARE * settings.tol)
+        gram = np.tensordot(factors, grams, 1)
+        at_mean = gram @ shares if centred else np.zeros(len(gram))
+        gram += float(shares @ at_mean) - at_mean - at_mean[:, None]
+        problem = specs[0].margin_problem(Moments(at_mean, float(factors @ squares)))
+        tol = tuning.GAP_SHARE * settings.tol
+        form = SharedForm.of(gram, problem, tol)
         if form is None:
             return None
-        found = [form.solve(spec.problem.signs, settings.tol, settings.max_iter) for spec in specs]
-        coefficients = span.shares(np.stack([one.vector for one in found]))
-        return (
-            (own, factors, one.intercept - float(one.vector @ mean), one.objective, one.gap)
-            for own, one in zip(coefficients, found, strict=True)
-        )
+        found = (form.solve(spec.problem.signs, tol) for spec in specs)
+        return (_around_mean(one, factors, shares if centred else 0.0 * shares, at_mean) for one in found)
+
+
+def _around_mean(
+    solution: FlatSolution, factors: FloatArray, weights: FloatArray, at_mean: FloatArray
+) -> tuple[FloatArray, FloatArray, float, float, float]:
+    """Return coefficients of samples that are not centred at their weighted mean, and what else is kept of a fit."""
+    coefficients = solution.shares - weights * solution.shares.sum()
+    intercept, certificate = solution.intercept - float(coefficients @ at_mean), solution.certificate
+    return coefficients, factors, intercept, certificate.primal, certificate.relative_gap
 
 
 def _centred_rows(array: Array, mean: FloatArray, dtype: type) -> FloatArray:

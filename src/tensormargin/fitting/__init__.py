@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .samples.memory import MemorySamples
     from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, labels_at
     from .samples.storage import loaded_if_small, sample_array
-    from .shared_forms import SharedForm
+    from .shared_forms import FlatSolution, SharedForm
     from .small_problems import solve_flat
     from .solvers import SOLVERS
     from .spans import SampleSpan, Span, ViewsInSpan

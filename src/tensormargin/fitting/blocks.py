@@ -108,15 +108,8 @@ class BlockProblem(ABC):
 
     def certify(self, u: Array, beta: Array, margins: Array) -> Certificate:
         """Return the primal and dual value for ``u = A'beta`` and ``margins = A u``."""
-        objective = self.objective
         half_square = 0.5 * float(u @ u)  # = 1/2 |v|^2 + mu1 Var(m)
-        mean_term = objective.mu2 * float(objective.weights @ margins)
-        hinge_term = objective.lam * float(objective.weights @ np.maximum(0.0, 1.0 - margins))
-        return Certificate(
-            primal=half_square - mean_term + hinge_term,
-            dual=float(np.sum(beta - self.lower)) - half_square,
-            scale=half_square + abs(mean_term) + hinge_term,
-        )
+        return self.objective.certificate(half_square, margins, float(np.sum(beta - self.lower)) - half_square)
 
 
 class FeatureSide(BlockProblem):

@@ -27,6 +27,12 @@ class Objective:
         hinge = float(self.weights @ np.maximum(0.0, 1.0 - margins))
         return 0.5 * squared_norm + self.mu1 * variance - self.mu2 * mean + self.lam * hinge
 
+    def certificate(self, half_square: float, margins: Array, dual: float) -> Certificate:
+        """Return the values at a point with these margins, given ``1/2 |W|^2 + mu1 Var(m)``, and at a dual one."""
+        mean_term = self.mu2 * float(self.weights @ margins)
+        hinge_term = self.lam * float(self.weights @ np.maximum(0.0, 1.0 - margins))
+        return Certificate(half_square - mean_term + hinge_term, dual, half_square + abs(mean_term) + hinge_term)
+
 
 @dataclass(frozen=True)
 class MarginProblem:

@@ -71,6 +71,45 @@ def descend(
     )
 
 
+def descend_products(
+    products: tuple[FloatArray, FloatArray, float],
+    bounds: tuple[FloatArray, FloatArray, FloatArray],
+    point: tuple[FloatArray, FloatArray, FloatArray],
+    seed: Array,
+    target: float,
+    max_epochs: int,
+) -> int:
+    """Run `descend` given the inner products of the rows without their signs: a matrix, plus a factor times ``vv'``.
+
+    ``products`` are matrix, v and factor, ``bounds`` the signs and bounds of the coordinates, and ``point`` these and
+    what matrix and v make of the signed ones, all in place.
+    """
+    (matrix, vector, factor), (signs, lower, upper), (beta, scores, along) = products, bounds, point
+    order = np.arange(len(beta), dtype=np.int64)
+    given = len(beta), matrix, vector, factor, signs, lower, upper, beta, scores, along, order, seed
+    used = run_native("tensormargin_descend_products", *given, target, max_epochs)
+    if used is not None:
+        return used
+    squares = np.diagonal(matrix) + factor * vector**2
+    for epoch in range(max_epochs):
+        _shuffle(places := order.tolist(), seed)
+        order[:], gap = places, 0.0
+        for i in places:
+            gradient = float(signs[i] * (scores[i] + factor * vector[i] * along[0]) - 1.0)
+            old, low, high = float(beta[i]), float(lower[i]), float(upper[i])
+            gap += (high - old if gradient < 0.0 else old - low) * abs(gradient)
+            best = high if gradient < 0.0 else low
+            if squares[i] > 0.0:
+                best = min(max(old - gradient / float(squares[i]), low), high)
+            if best != old:
+                beta[i], change = best, signs[i] * (best - old)
+                along[0] += change * vector[i]
+                scores += change * matrix[i]
+        if gap <= target:
+            return epoch + 1
+    return max_epochs
+
+
 def _descend_in_python(
     problem: tuple[Array, ...], beta: FloatArray, u: FloatArray, seed: Array, target: float, max_epochs: int
 ) -> int:

@@ -79,7 +79,7 @@ def _as_c(argument: Any) -> Any:
     if isinstance(argument, int):
         return ctypes.c_int(argument)
     if isinstance(argument, np.float32):
-        return ctypes.c_float(argument)
+        return ctypes.c_float(float(argument))
     if isinstance(argument, float):  # np.float64 as well
         return ctypes.c_double(argument)
     return ctypes.c_char(argument) if isinstance(argument, bytes) else argument

@@ -151,6 +151,9 @@ but MNIST 3-8 with a Tucker weight at lambda 1000 takes 3 times."""
 FACE_WORK_IF_SMALL = 100_000_000
 """Multiplications allowed for small problems, which must be solved exactly."""
 
+PRODUCT_ROUNDS = 8
+"""Rounds of descent by inner products, each with twice the epochs of the last, before another way is taken."""
+
 # ---- interior-point methods (solvers/interior_point.py) ----
 
 TO_THE_WALL = 0.995

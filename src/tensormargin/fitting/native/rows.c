@@ -20,6 +20,32 @@ static inline void shuffle(int64_t *order, int64_t size, uint64_t *seed) {
     *seed = state;
 }
 
+/* As tensormargin_descend_, given the inner products of all rows in place of these: one matrix, and factor times those of
+ * a vector. scores and along are what the matrix and the vector make of signs * beta, before and after. */
+FAST int tensormargin_descend_products(int64_t n, const double *products, const double *vector, double factor,
+                                       const double *signs, const double *lower, const double *upper, double *beta,
+                                       double *restrict scores, double *along, int64_t *order, uint64_t *seed,
+                                       double target, int64_t max_epochs) {
+    for (int64_t epoch = 0; epoch < max_epochs; epoch++) {
+        double gap = 0.0;
+        shuffle(order, n, seed);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t i = order[k];
+            double gradient = signs[i] * (scores[i] + factor * vector[i] * *along) - 1.0, old = beta[i];
+            gap += (gradient < 0.0 ? upper[i] - old : old - lower[i]) * fabs(gradient);
+            double square = products[i * (n + 1)] + factor * vector[i] * vector[i];
+            double best = gradient < 0.0 ? upper[i] : lower[i]; /* of a row of zeros, where the objective is linear */
+            if (square > 0.0) best = lesser(greater(old - gradient / square, lower[i]), upper[i]);
+            if (best == old) continue;
+            double change = signs[i] * (best - old);
+            beta[i] = best, *along += change * vector[i];
+            add(scores, change, products + i * n, n);
+        }
+        if (gap <= target) return (int)epoch + 1;
+    }
+    return (int)max_epochs;
+}
+
 #define REAL float
 #define ROW FourFloats
 #define NAME(stem) stem##float32

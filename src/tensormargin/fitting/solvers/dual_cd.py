@@ -153,7 +153,7 @@ def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solutio
 
     At the optimum every free sample has margin 1: ``A_F A_F' step = 1 - m_F``.
     """
-    beta, u = solution.beta.copy(), solution.u.copy()
+    beta = solution.beta.copy()
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
     if not 0 < free.size <= tuning.MOST_FREE:
         return solution
@@ -161,29 +161,41 @@ def _face_minimum(problem: BlockProblem, working: _WorkingSet, solution: Solutio
     gram = rows @ rows.T
     work = tuning.FACE_WORK_IF_SMALL if _is_small(problem) else tuning.FACE_EPOCHS * prod(problem.shape)
     work -= gram.size * problem.shape[1]
-    while free.size and work > 0:
-        work -= free.size**3
-        right = 1.0 - rows @ u
-        moved, hit = _cut_at_bounds(beta[free], _solve_semidefinite(gram, right), right, gram, problem, free)
-        u += (moved - beta[free]) @ rows
-        beta[free] = moved
-        if not hit.any():
-            break
-        free, rows, gram = free[~hit], rows[~hit], gram[np.ix_(~hit, ~hit)]
+    bounds = problem.lower[free], problem.upper[free]
+    beta[free] = face_minimum(beta[free], gram, 1.0 - rows @ solution.u, bounds, work)
     candidate = solution_at(problem, np.clip(beta, problem.lower, problem.upper), solution.n_epochs + 1, tol)
     better = candidate.certificate.dual >= solution.certificate.dual
     return candidate if better else solution
 
 
+def face_minimum(
+    beta: FloatArray, gram: FloatArray, right: FloatArray, bounds: tuple[FloatArray, FloatArray], work: float
+) -> FloatArray:
+    """Return free coordinates that minimise over their face, or reach a bound, given the inner products of their rows.
+
+    ``right`` are their missing margins, and ``work`` is how many multiplications may be made.
+    """
+    beta, places, (lower, upper) = beta.copy(), np.arange(len(beta)), bounds
+    while places.size and work > 0:
+        work -= places.size**3
+        start, step = beta[places], _solve_semidefinite(gram, right)
+        moved, hit = _cut_at_bounds(start, step, right, gram, lower[places], upper[places])
+        beta[places] = moved
+        if not hit.any():
+            break
+        right = (right - gram @ (moved - start))[~hit]
+        places, gram = places[~hit], gram[np.ix_(~hit, ~hit)]
+    return beta
+
+
 def _cut_at_bounds(
-    start: Array, step: Array, right: Array, gram: Array, problem: BlockProblem, free: Array
+    start: Array, step: Array, right: Array, gram: Array, lower: Array, upper: Array
 ) -> tuple[Array, Array]:
     """Return a point along a step that stays in the box, and which coordinates are at a bound.
 
     Either every coordinate is cut by itself, or all by one share: whichever raises the dual more, whose gradient is
     ``right`` (`native/small_block.c` does the same).
     """
-    lower, upper = problem.lower[free], problem.upper[free]
     moved = np.clip(start + step, lower, upper)
     room = np.where(step > 0, upper - start, start - lower)
     hit = np.abs(step) >= room
