@@ -13,7 +13,16 @@ from benchmarks.field.contenders import METHODS, OURS, REFERENCE, UnsuitableErro
 from benchmarks.field.picture import plot_ranks
 from benchmarks.field.pooling import pooled
 from benchmarks.field.rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, n_splits, stopped
-from benchmarks.field.statistics import all_pairs, average_ranks, bounds, difference, joined, signed_rank, table_of
+from benchmarks.field.statistics import (
+    all_pairs,
+    average_ranks,
+    bounds,
+    difference,
+    hindsight,
+    joined,
+    signed_rank,
+    table_of,
+)
 from benchmarks.field.tasks import AT_HAND, OFFICIAL, ONE_OUT, TASKS, Task, loaded, named, with_few
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +71,26 @@ class TestRanks:
     @given(arrays(float, (5, 4), elements=st.floats(0, 1)))
     def test_without_missing_results_they_are_scipys(self, accuracy):
         assert average_ranks(accuracy) == pytest.approx(np.mean([rankdata(-values) for values in accuracy], axis=0))
+
+
+class TestHindsight:
+    def test_the_best_of_each_task_is_found_and_measured_on_other_samples(self):
+        one = hindsight(table([[0.5, 1.0, 0.2], [0.5, 0.2, 1.0]]))
+        assert (one.rank, one.near, one.own_rank, one.own_near) == (1.0, 1.0, 2.0, 0.0)
+        assert one.lead == pytest.approx(-50, abs=1)
+
+    def test_luck_in_one_half_is_none_in_the_other(self):
+        """Of five methods that are right by chance, whatever is chosen is right on half of the unseen samples."""
+        rng, methods = np.random.default_rng(0), (OURS, *METHODS[:5])
+        names = list(TASKS)
+        rows = [row(name, method, rng.random(20) < 0.5) for name in names for method in methods]
+        one = hindsight(table_of(rows, dict.fromkeys(names, 1), methods))
+        assert one.lead == pytest.approx(0, abs=6)
+        assert 2.5 < one.rank < 3.8
+
+    def test_there_must_be_ours_and_two_others(self):
+        assert hindsight(table([[0.5, 0.6]], methods=(OURS, REFERENCE))) is None
+        assert hindsight(table([[0.5, 0.6, 0.7]], methods=(REFERENCE, "MiniRocket", "QUANT"))) is None
 
 
 class TestSignedRanks:

@@ -83,8 +83,9 @@ class _SignedForm:
         objective = form.problem.objective
         signed = objective.weights * signs
         vector = form.products @ signed
+        left = 1.0 - 2.0 * objective.mu1 * float(signed @ vector)  # positive but for rounding
         # (I - 2 mu1 mm')^-1 = I + factor mm'
-        return cls(form, signs, vector, 2.0 * objective.mu1 / (1.0 - 2.0 * objective.mu1 * float(signed @ vector)))
+        return cls(form, signs, vector, 2.0 * objective.mu1 / max(left, np.finfo(float).eps))
 
     @property
     def objective(self) -> Objective:

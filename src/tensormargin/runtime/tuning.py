@@ -246,7 +246,7 @@ for each of the samples: fewer save less than the basis costs (benchmarks/views.
 
 MOST_THREADS = 8
 """Fits at a time in threads, which share Python's global lock between their compiled steps (MNIST, 45 pairs of 60,000
-images on 16 cores, rank 1 and Tucker: 1.3 and 1.8 s with 8 threads, 1.8 and 2.4 s with 16, 1.6 and 2.5 s with 4)."""
+images on 16 cores, rank 1 and Tucker: 1.3 and 2.9 s with 8 threads, 2.2 and 3.8 s with 16, 1.3 and 4.1 s with 4)."""
 
 RACE_TOL = 1e-2
 """Smallest ``tol`` of the fits of a race. Accuracies are the same on average (Haxby's eight categories, BasicMotions,
