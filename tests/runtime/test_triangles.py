@@ -58,6 +58,14 @@ def test_inverse(lower):
     assert triangles.inverse(lower) is None
 
 
+def test_nothing_is_made_of_nothing():
+    empty = np.empty((0, 0))
+    assert triangles.cholesky(empty).shape == triangles.inverse(empty).shape == (0, 0)
+    assert triangles.pivoted_cholesky(empty)[0].shape == (0, 0)
+    assert triangles.solve(empty, np.empty((3, 0))).shape == (3, 0)
+    triangles.multiply(np.empty((3, 0)), empty)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_solutions_are_those_of_scipy(lower, transposed):
     rows = np.random.default_rng(0).standard_normal((5, len(lower)))

@@ -20,9 +20,9 @@ from .array_api import Array, FloatArray
 
 def cholesky(matrix: FloatArray) -> FloatArray | None:
     """Return L, lower triangular, with ``LL' = matrix``; None if the matrix is not positive definite."""
-    lower = np.tril(matrix)  # C-contiguous
-    info = ctypes.c_int()
-    _call(cython_lapack, "dpotrf", b"U", len(lower), lower, len(lower), info)
+    lower, info = np.ascontiguousarray(np.tril(matrix), np.float64), ctypes.c_int()
+    if lower.size:
+        _call(cython_lapack, "dpotrf", b"U", len(lower), lower, len(lower), info)
     return None if info.value else lower
 
 
@@ -34,14 +34,16 @@ def pivoted_cholesky(matrix: FloatArray, tol: float = -1.0) -> tuple[FloatArray,
     packed, pivots = np.array(matrix, np.float64, order="C"), np.empty(len(matrix), np.intc)
     rank, info = ctypes.c_int(), ctypes.c_int()
     size, work = len(packed), np.empty(2 * len(packed))
-    _call(cython_lapack, "dpstrf", b"U", size, packed, size, pivots, rank, float(tol), work, info)
+    if size:
+        _call(cython_lapack, "dpstrf", b"U", size, packed, size, pivots, rank, float(tol), work, info)
     return np.tril(packed)[:, : rank.value], pivots.astype(np.intp) - 1
 
 
 def inverse(lower: FloatArray) -> FloatArray | None:
     """Return the inverse of a lower triangle; None if it is singular."""
     inverted, info = np.array(lower, np.float64, order="C"), ctypes.c_int()
-    _call(cython_lapack, "dtrtri", b"U", b"N", len(inverted), inverted, len(inverted), info)
+    if inverted.size:
+        _call(cython_lapack, "dtrtri", b"U", b"N", len(inverted), inverted, len(inverted), info)
     return None if info.value else inverted
 
 
