@@ -19,8 +19,11 @@ from .array_api import Array, FloatArray
 
 
 def cholesky(matrix: FloatArray) -> FloatArray | None:
-    """Return L, lower triangular, with ``LL' = matrix``; None if the matrix is not positive definite."""
-    lower, info = np.ascontiguousarray(np.tril(matrix), np.float64), ctypes.c_int()
+    """Return L, lower triangular, with ``LL' = matrix``; None if the matrix is not positive definite.
+
+    What is above the diagonal of L is arbitrary, and not read by the functions below.
+    """
+    lower, info = np.array(matrix, np.float64, order="C"), ctypes.c_int()
     if lower.size:
         _call(cython_lapack, "dpotrf", b"U", len(lower), lower, len(lower), info)
     return None if info.value else lower
@@ -44,7 +47,7 @@ def inverse(lower: FloatArray) -> FloatArray | None:
     inverted, info = np.array(lower, np.float64, order="C"), ctypes.c_int()
     if inverted.size:
         _call(cython_lapack, "dtrtri", b"U", b"N", len(inverted), inverted, len(inverted), info)
-    return None if info.value else inverted
+    return None if info.value else np.tril(inverted)
 
 
 def solve(lower: FloatArray, right: Array, transposed: bool = False) -> FloatArray:
@@ -62,29 +65,28 @@ def multiply(rows: Array, lower: Array) -> None:
     if rows.dtype != lower.dtype or not (rows.flags.c_contiguous and lower.flags.c_contiguous):
         raise TypeError(f"rows and triangle must be contiguous and of one dtype; got {rows.dtype} and {lower.dtype}")
     name, one = ("strmm" if rows.dtype == np.float32 else "dtrmm"), rows.dtype.type(1)
+    count, size = rows.shape
     if rows.size:
-        _call(
-            cython_blas, name, b"L", b"U", b"T", b"N", len(lower), len(rows), one, lower, len(lower), rows, len(lower)
-        )
+        _call(cython_blas, name, b"L", b"U", b"T", b"N", size, count, one, lower, size, rows, size)
+
+
+_TYPES: dict[type, Any] = {
+    **{int: ctypes.c_int, bytes: ctypes.c_char, float: ctypes.c_double},
+    **{np.float32: ctypes.c_float, np.float64: ctypes.c_double},
+}
 
 
 def _call(module: Any, name: str, *arguments: Any) -> None:
     """Call a routine, which takes the addresses of all its arguments."""
-    kept = [_as_c(one) for one in arguments]
-    _function(module, name, len(kept))(*[one if isinstance(one, int) else ctypes.addressof(one) for one in kept])
-
-
-def _as_c(argument: Any) -> Any:
-    """Return the address of an array, and any other argument as a variable of C."""
-    if isinstance(argument, np.ndarray):
-        return argument.__array_interface__["data"][0]
-    if isinstance(argument, int):
-        return ctypes.c_int(argument)
-    if isinstance(argument, np.float32):
-        return ctypes.c_float(float(argument))
-    if isinstance(argument, float):  # np.float64 as well
-        return ctypes.c_double(argument)
-    return ctypes.c_char(argument) if isinstance(argument, bytes) else argument
+    kept, addresses = [], []
+    for one in arguments:
+        if type(one) is np.ndarray:
+            addresses.append(one.__array_interface__["data"][0])
+        else:
+            variable = one if type(one) is ctypes.c_int else _TYPES[type(one)](one)
+            kept.append(variable)  # as long as its address is used
+            addresses.append(ctypes.addressof(variable))
+    _function(module, name, len(addresses))(*addresses)
 
 
 @cache
