@@ -67,6 +67,14 @@ def test_the_certificate_is_that_of_the_weight(seed):
         assert solution.certificate.relative_gap <= tol
 
 
+@both_ways
+def test_few_samples_are_solved_exactly_whatever_the_tolerance(way):
+    design, signs = random_block(60, 90, seed=4)
+    form = form_of(design @ design.T, signs, (50.0, 30.0, 3.0))
+    with way():
+        assert form.solve(signs, 1e-2).certificate.relative_gap < 1e-11
+
+
 def test_hard_problems_end_with_an_honest_gap():
     """Equal samples, one sample, samples of zeros and far too few epochs: what is returned says how good it is."""
     design, signs = random_block(40, 60, seed=1)

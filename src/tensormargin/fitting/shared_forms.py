@@ -23,6 +23,8 @@ from .objective import Certificate, MarginProblem, Objective
 from .row_loops import descend_products
 from .solvers.dual_cd import face_minimum
 
+_EXACT = 1e-13  # relative gap: rounding leaves about as much
+
 
 class FlatSolution(NamedTuple):
     """A flat weight as a combination of samples, its intercept, and its certificate for Eq. 7."""
@@ -105,8 +107,10 @@ class _SignedForm:
         return self.signs * own
 
     def dual_point(self, tol: float) -> FloatArray:
-        """Return a dual point with a relative gap of ``tol``, or as small a gap as is found."""
+        """Return a dual point with a relative gap of ``tol``, or as small a gap as is found; exact for few samples."""
         lower, _ = self.bounds
+        if self.form.products.size <= tuning.SMALL_DESIGN:
+            tol = _EXACT
         beta, seed, epochs = lower.copy(), np.array([1], np.uint64), tuning.FIRST_ROUND
         best, least = beta, np.inf
         for _ in range(tuning.PRODUCT_ROUNDS):
