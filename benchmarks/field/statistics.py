@@ -186,13 +186,12 @@ def hindsight(table: Table, halvings: int = 200) -> Hindsight | None:
     None if there is no task that ours and two others have finished.
     """
     rng, found = np.random.RandomState(0), []
-    for task in table.tasks:
-        done = [one for one in table.methods if table.status[table.tasks.index(task), table.methods.index(one)] == DONE]
+    for task, status in zip(table.tasks, table.status, strict=True):
+        done = [method for method, state in zip(table.methods, status, strict=True) if state == DONE]
         if OURS not in done or len(done) < 3:
             continue
-        right = np.stack(
-            [np.concatenate([row.right for row in table.rows[task, one]]) for one in (OURS, *_without_ours(done))]
-        )
+        done.sort(key=lambda method: method != OURS)  # ours first
+        right = np.stack([np.concatenate([row.right for row in table.rows[task, method]]) for method in done])
         for _ in range(halvings):
             order = rng.permutation(right.shape[1])
             seen, unseen = (right[:, half].mean(axis=1) for half in np.array_split(order, 2))
@@ -223,11 +222,7 @@ def bounds(table: Table) -> list[Bound]:
 
 
 def _others(table: Table) -> list[str]:
-    return _without_ours(table.methods)
-
-
-def _without_ours(methods: Sequence[str]) -> list[str]:
-    return [method for method in methods if method != OURS]
+    return [method for method in table.methods if method != OURS]
 
 
 def lead(table: Table, method: str) -> float:

@@ -140,15 +140,16 @@ class Products(NamedTuple):
         squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
         factors = np.where(np.isnan(scales), 1.0 / np.where(squares > 0, squares, 1.0), scales**2)
         gram = np.tensordot(factors, grams, 1)
-        at_mean = gram @ shares if centred else np.zeros(len(gram))
-        gram += float(shares @ at_mean) - at_mean - at_mean[:, None]
+        weights = shares if centred else np.zeros(len(gram))  # of the samples in their mean
+        at_mean = gram @ weights
+        gram += float(weights @ at_mean) - at_mean - at_mean[:, None]
         problem = specs[0].margin_problem(Moments(at_mean, float(factors @ squares)))
         tol = tuning.GAP_SHARE * settings.tol
         form = SharedForm.of(gram, problem, tol)
         if form is None:
             return None
         found = (form.solve(spec.problem.signs, tol) for spec in specs)
-        return (_around_mean(one, factors, shares if centred else 0.0 * shares, at_mean) for one in found)
+        return (_around_mean(one, factors, weights, at_mean) for one in found)
 
 
 def _around_mean(

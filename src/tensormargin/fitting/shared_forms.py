@@ -68,7 +68,7 @@ class SharedForm:
     def solve(self, signs: FloatArray, tol: float) -> FlatSolution:
         """Return the solution for samples with these labels, 1 or -1, to a relative gap of ``tol`` if that is found."""
         problem = _SignedForm.of(self, signs)
-        return problem.recovered(problem.dual_point(tol))
+        return problem.recovered(*problem.dual_point(tol))
 
 
 @dataclass(frozen=True)
@@ -106,19 +106,22 @@ class _SignedForm:
         own += self.factor * float(self.vector @ signed) * self.vector
         return self.signs * own
 
-    def dual_point(self, tol: float) -> FloatArray:
-        """Return a dual point with a relative gap of ``tol``, or as small a gap as is found; exact for few samples."""
+    def dual_point(self, tol: float) -> tuple[FloatArray, FloatArray, float]:
+        """Return a dual point, its margins and its dual value.
+
+        Its relative gap is ``tol``, or as small as is found; for few samples it is exact.
+        """
         lower, _ = self.bounds
         if self.form.products.size <= tuning.SMALL_DESIGN:
             tol = _EXACT
         beta, seed, epochs = lower.copy(), np.array([1], np.uint64), tuning.FIRST_ROUND
-        best, least = beta, np.inf
+        best, least = (beta, beta, -np.inf), np.inf
         for _ in range(tuning.PRODUCT_ROUNDS):
             margins = self.margins(beta)
             half_square = 0.5 * float(beta @ margins)
             at = self.objective.certificate(half_square, margins, float(np.sum(beta - lower)) - half_square)
             if at.relative_gap < least:
-                best, least = beta, at.relative_gap
+                best, least = (beta, margins, at.dual), at.relative_gap
             if least <= tol:
                 break
             beta = self._descended(beta, margins, seed, 0.5 * tol * at.scale, epochs)
@@ -145,11 +148,9 @@ class _SignedForm:
             beta[free] = face_minimum(beta[free], gram, missing, own, tuning.FACE_EPOCHS * self.form.products.size)
         return beta
 
-    def recovered(self, beta: FloatArray) -> FlatSolution:
+    def recovered(self, beta: FloatArray, margins: FloatArray, dual: float) -> FlatSolution:
         """Return the weight that belongs to a dual point, with a certificate of its own inner products."""
         objective, weights = self.objective, self.objective.weights
-        margins = self.margins(beta)
-        dual = float(np.sum(beta - self.bounds[0])) - 0.5 * float(beta @ margins)
         # Qw = Z'(signs * beta) is solved by w = Z'shares
         excess = weights * (margins - float(weights @ margins))
         shares = self.signs * (beta - 2.0 * objective.mu1 * excess)
