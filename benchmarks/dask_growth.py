@@ -1,7 +1,7 @@
 """Time of fits against the number of samples in a Zarr store, from 10^4 to 10^6, on two workers of 2 GB each.
 
-``python -m benchmarks.dask_growth FOLDER [--sizes 10000 100000 1000000] [--search 100000]`` writes the stores (64 x 64,
-float32: 16 GB for 10^6 samples) to the folder, fits all sizes and searches one, and writes
+``python -m benchmarks.dask_growth FOLDER [--sizes 10000 100000 1000000] [--search 100000 1000000]`` writes the stores
+(64 x 64, float32: 16 GB for 10^6 samples) to the folder, fits and searches these sizes, and writes
 benchmarks/results/dask_growth.csv and docs/dask_growth.png. The exit status is 1 if a bound is broken: 1.5 passes over
 the samples per sweep, 2 GB per worker, and a slope of 1.05 of the time against the number of samples.
 """
@@ -100,7 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--search", type=int, default=100_000, help="samples of the search; 0 for none")
+    parser.add_argument("--search", type=int, nargs="*", default=[100_000, 1_000_000], help="samples of searches")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     tuning.LOADED_SHARE = 0.0  # small stores would be loaded, and compared with others that are not
@@ -108,9 +108,9 @@ def main() -> int:
     for size in options.sizes:
         rows.append(measured(TensorMarginClassifier("cp", 1), store(options.folder, size), "fit"))
         print(rows[-1], flush=True)
-    if options.search:
+    for size in options.search:
         search = TensorMarginClassifierCV(("cp",), (1, 2), (1.0, 10.0), ((0, 0), (1, 1)), cv=3, random_state=0)
-        rows.append(measured(search, store(options.folder, options.search), "search"))
+        rows.append(measured(search, store(options.folder, size), "search"))
         print(rows[-1], flush=True)
     with RESULTS.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

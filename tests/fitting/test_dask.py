@@ -341,6 +341,13 @@ class TestTravel:
         assert reads[0] <= 2 + three.n_iter_
         np.testing.assert_allclose(three.objective_, in_memory.objective_, rtol=1e-3)
 
+    def test_designs_of_many_fits_come_in_parts_that_no_worker_puts_together(self, cluster, monkeypatch, many):
+        monkeypatch.setattr(tuning, "ARRIVING_BYTES", 2**13)
+        X, y = remote((9, 8), n_chunks=8, length=300), np.arange(2400) % 3
+        arrived = counted_arrivals(monkeypatch)
+        fit(X, y, ("cp", 1), tol=1e-3, max_iter=100)
+        assert max(arrived) < 2 * 2**13 < sum(arrived) / 50
+
     @pytest.mark.parametrize(("weight", "shape"), STEPS, ids=str)
     def test_the_objective_never_rises(self, here, weight, shape, many):
         """Theorem 2, from a start far from the solution and with a strength for which steps are too long."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .objective import Certificate, MarginProblem, Objective
     from .samples.base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
     from .samples.device import SharedSamples
-    from .samples.lazy import ChunkedDesign, LazySamples
+    from .samples.lazy import ChunkedDesign, LazySamples, gathered_together
     from .samples.lazy_shared import LazyProblem, SharedLazySamples
     from .samples.memory import MemorySamples
     from .samples.storage import MemoryArray, Reading, SampleArray, ViewArray, labels_at

@@ -30,7 +30,7 @@ from ..estimators import (
     without_convergence_warnings,
 )
 from ..fitting import in_rounds, sample_array
-from ..runtime import Array, Costs, Deadline, computed
+from ..runtime import Array, Costs, Deadline
 from .grid import Candidate
 from .race import Race, Unit
 from .scoring import Assess, Result, WithProbabilities
@@ -247,7 +247,7 @@ def _on_dask(
 
 def _scores_on_dask(models: Sequence[TensorMarginClassifier], parts: Sequence[HeldOut]) -> list[Array]:
     """Return the binary scores of each model on its test set, all of them in one pass over the samples."""
-    from ..fitting import LazySamples
+    from ..fitting import LazySamples, gathered_together
 
     sharing: dict[int, list[int]] = {}
     for number, part in enumerate(parts):
@@ -257,9 +257,9 @@ def _scores_on_dask(models: Sequence[TensorMarginClassifier], parts: Sequence[He
         for own in sharing.values()
     ]
     scores: dict[int, Array] = {}
-    for own, found in zip(sharing.values(), computed(*together), strict=True):
+    for own, found in zip(sharing.values(), gathered_together(together), strict=True):
         columns = np.cumsum([len(models[k].coef_) for k in own])[:-1]
-        each = np.split(found.reshape(len(found), -1), columns, axis=1)
+        each = np.split(found, columns, axis=1)
         scores.update((k, one + models[k].intercept_) for k, one in zip(own, each, strict=True))
     return [scores[k] for k in range(len(models))]
 

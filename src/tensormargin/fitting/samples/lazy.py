@@ -390,35 +390,54 @@ def _sum(parts: da.Array) -> da.Array:
 
 def _gathered(parts: da.Array) -> Array:
     """Return a Dask array as a local matrix, filled as its parts arrive so that it is never held twice."""
-    out = np.empty((parts.shape[0], prod(parts.shape[1:])), parts.dtype)
-    rows = max(1, tuning.ARRIVING_BYTES // max(1, out[:1].nbytes))
-    pieces = [where for length in parts.chunks[0] for where in slices(slice(0, length), rows)]
-    parts = parts.rechunk({0: tuple(where.stop - where.start for where in pieces)}, method="tasks")
-    ends = np.cumsum(parts.chunks[0])
-    for number, part in _arriving(parts):
-        out[ends[number] - len(part) : ends[number]] = part.reshape(len(part), -1)
-    return out
+    return gathered_together([parts])[0]
 
 
-def _arriving(parts: da.Array) -> Iterator[tuple[int, Array]]:
-    """Yield the index and the value of each part, in any order, a few at a time."""
-    client = client_in_use()
+def gathered_together(arrays: Sequence[da.Array]) -> list[Array]:
+    """Return Dask arrays as local matrices; what several are computed from is computed once.
+
+    No worker holds more than the parts that have not arrived yet.
+    """
+    matrices = [np.empty((one.shape[0], prod(one.shape[1:])), one.dtype) for one in arrays]
+    for which, end, part in _arriving([_in_small_parts(one) for one in arrays]):
+        matrices[which][end - len(part) : end] = part.reshape(len(part), -1)
+    return matrices
+
+
+def _in_small_parts(array: da.Array) -> da.Array:
+    """Return a Dask array in chunks that the caller can hold in addition to the whole."""
+    rows = max(1, tuning.ARRIVING_BYTES // max(1, prod(array.shape[1:]) * array.dtype.itemsize))
+    pieces = [where for length in array.chunks[0] for where in slices(slice(0, length), rows)]
+    return array.rechunk({0: tuple(where.stop - where.start for where in pieces)}, method="tasks")
+
+
+def _arriving(arrays: Sequence[da.Array]) -> Iterator[tuple[int, int, Array]]:
+    """Yield which array a part is of, the row at which it ends and its values, in any order, a few at a time."""
+    client, ends = client_in_use(), [np.cumsum(one.chunks[0]).tolist() for one in arrays]
+    if client is None and len(arrays) > 1:  # a few at a time, each chunk would be read for every array
+        yield from ((which, len(whole), whole) for which, whole in enumerate(dask.compute(*arrays)))
+        return
     if client is None:
-        blocks = list(parts.to_delayed().ravel())
+        blocks = list(arrays[0].to_delayed().ravel())
         for some in slices(slice(0, len(blocks)), tuning.CHUNKS_AT_ONCE):
-            yield from enumerate(dask.compute(*blocks[some]), some.start)
+            yield from ((0, *part) for part in zip(ends[0][some], dask.compute(*blocks[some]), strict=True))
         return
     from distributed import futures_of
 
-    persisted = client.persist(parts)
-    numbers = {key: number for number, key in enumerate(flatten(persisted.__dask_keys__()))}
+    persisted = client.persist(list(arrays))
+    places: dict[Any, list[tuple[int, int]]] = {}
+    for which, one in enumerate(persisted):
+        for end, key in zip(ends[which], flatten(one.__dask_keys__()), strict=True):
+            places.setdefault(key, []).append((which, end))
     waiting = arriving(client, futures_of(persisted))
-    del persisted  # lets workers release a part once it has arrived
-    together = max(1, tuning.ARRIVING_BYTES * len(numbers) // max(1, parts.nbytes))
+    del persisted, one  # lets workers release a part once it has arrived
+    together = max(1, tuning.ARRIVING_BYTES * len(places) // max(1, sum(one.nbytes for one in arrays)))
     for done in waiting:
-        for some in slices(slice(0, len(done)), together):
-            arrived = gathered(client, done[some])
-            yield from zip([numbers[future.key] for future in done[some]], arrived, strict=True)
+        while done:
+            futures, done = done[:together], done[together:]
+            keys, values = [future.key for future in futures], gathered(client, futures)
+            del futures
+            yield from ((*place, part) for key, part in zip(keys, values, strict=True) for place in places[key])
 
 
 def loaded(X: da.Array) -> Array:

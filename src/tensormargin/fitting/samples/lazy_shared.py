@@ -18,7 +18,7 @@ from ...runtime import Array, FloatArray, computed, slices, tuning
 from ..contractions import Contraction
 from .base import Moments, Sums
 from .device import SharedSamples
-from .lazy import LazySamples, sent
+from .lazy import LazySamples, gathered_together, sent
 from .memory import MemorySamples
 
 Request = tuple[int, tuple[Contraction, ...]]
@@ -81,7 +81,7 @@ class SharedLazySamples:
         for k, (problem, _) in enumerate(requests):
             wanted.setdefault(self._places[problem][0], []).append(k)
         local = [[(self._places[requests[k][0]][1], requests[k][1]) for k in own] for own in wanted.values()]
-        flat = computed(*(source.designs(own) for source, own in zip(wanted, local, strict=True)))
+        flat = gathered_together([source.designs(own) for source, own in zip(wanted, local, strict=True)])
         designs: dict[int, Array] = {}
         for (source, numbers), own, found in zip(wanted.items(), local, flat, strict=True):
             designs.update(zip(numbers, source.unpacked(own, found.ravel()), strict=True))
