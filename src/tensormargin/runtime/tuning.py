@@ -193,7 +193,8 @@ RACED_SWEEPS = 2
 """...and sweeps from both starts before one can be dropped (280 random problems, objective more than 1 % above the best
 of 20 starts: 27 % from one start, 19 % from two for 1.07 times the sweeps, 16 % from two to the end)."""
 COARSE_SHARE = 8
-"""The first sweeps use one in this many samples (CP 2, MNIST: 4 sweeps over all of them instead of 6)..."""
+"""The first sweeps, and descent without a start, use one in this many samples (CP 2, MNIST: 4 sweeps over all of them
+instead of 6)..."""
 COARSE_SAMPLES, COARSE_SAMPLES_PER_PARAMETER = 1024, 8
 """...if that leaves at least this many, in total and per parameter..."""
 COARSE_BYTES = 2**27

@@ -46,8 +46,11 @@ def solve_dual_cd(
     goal = min(tol, _EXACT_TOL) if small else tol
     needed = min(tol, _SMALL_TOL) if small else tol
     patience = max(tuning.PATIENCE, problem.shape[1])
+    working, seed = _WorkingSet(problem), np.array([0x9E3779B97F4A7C15], np.uint64)
+    if start is None and problem.shape[0] >= tuning.COARSE_SHARE * tuning.COARSE_SAMPLES:
+        start = working.guess(seed)
     first = solution_at(problem, starting_point(problem, start), 0, goal)
-    solution = _descend(problem, first, goal, needed, min(patience, max_epochs))
+    solution = _descend(working, seed, first, goal, needed, min(patience, max_epochs))
     if solution.certificate.relative_gap > needed and patience < max_epochs:
         solution = _rescue(problem, solution, goal, max_epochs)
     converged = solution.certificate.relative_gap <= tol
@@ -58,10 +61,11 @@ def _is_small(problem: BlockProblem) -> bool:
     return prod(problem.shape) <= tuning.SMALL_DESIGN
 
 
-def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: float, max_epochs: int) -> Solution:
+def _descend(
+    working: _WorkingSet, seed: Array, solution: Solution, goal: float, needed: float, max_epochs: int
+) -> Solution:
     """Alternate rounds of coordinate descent with the exact solve on the free coordinates."""
-    working = _WorkingSet(problem)
-    seed = np.array([0x9E3779B97F4A7C15], np.uint64)
+    problem = working.problem
     round_length = tuning.FIRST_ROUND_IF_SMALL if goal < needed else tuning.FIRST_ROUND
     aim, stalls = max(goal, tuning.DESCENT_TOL), 0
     while not solution.converged and solution.n_epochs < max_epochs and stalls < tuning.MOST_STALLS:
@@ -71,7 +75,7 @@ def _descend(problem: BlockProblem, solution: Solution, goal: float, needed: flo
         working.grow(solution)
         beta, used = working.descend(solution, seed, target, budget)
         solution = solution_at(problem, beta, solution.n_epochs + used, goal)
-        if not solution.converged:
+        if not solution.converged and not working.wanted(solution).any():
             solution = _face_minimum(problem, working, solution, goal)
         if 0.5 * before < solution.certificate.relative_gap <= needed:
             stalls += 1  # good enough, and rounding may prevent more
@@ -88,22 +92,42 @@ class _WorkingSet:
     """
 
     def __init__(self, problem: BlockProblem) -> None:
-        self._problem = problem
+        self.problem = problem
         n_samples, n_columns = problem.shape
         self._which = np.empty(0, int)
         self._position = np.full(n_samples, -1)
         self._rows: Array = np.empty((0, n_columns))
         self._squares = np.empty(0)
 
+    def guess(self, seed: Array) -> FloatArray:
+        """Return every coordinate at the bound that its margin implies after descent over a few of them, added first.
+
+        Each stands for several samples, so its bounds are as many times as large.
+        """
+        n_samples, share = self.problem.shape[0], tuning.COARSE_SHARE
+        few = np.arange(share // 2, n_samples, share)
+        self._add(few)
+        lower, upper = (n_samples / len(few) * bound for bound in (self.problem.lower, self.problem.upper))
+        beta = lower[few]
+        u = beta @ self._rows.astype(np.float64)
+        descend((self._rows, self._squares, lower[few], upper[few]), beta, u, seed, 0.0, tuning.FIRST_ROUND)
+        return np.where(self.problem.margins(u) < 1.0, self.problem.upper, self.problem.lower)
+
+    def wanted(self, solution: Solution) -> Array:
+        """Return a mask of the coordinates that a point requires in addition."""
+        outside = self._position < 0
+        return outside if _is_small(self.problem) else outside & _unsettled(self.problem, solution)
+
     def grow(self, solution: Solution) -> None:
         """Add the coordinates that a new point requires."""
-        outside = self._position < 0
-        wanted = outside if _is_small(self._problem) else outside & _unsettled(self._problem, solution)
+        outside, wanted = self._position < 0, self.wanted(solution)
         if np.count_nonzero(wanted) > tuning.NEARLY_ALL * np.count_nonzero(outside):
             wanted = outside
-        new = np.flatnonzero(wanted)
+        self._add(np.flatnonzero(wanted))
+
+    def _add(self, new: Array) -> None:
         if new.size:
-            rows = self._problem.rows_at(new)
+            rows = self.problem.rows_at(new)
             self._position[new] = len(self._which) + np.arange(new.size)
             self._which = np.concatenate([self._which, new])
             self._rows = np.vstack([self._rows, rows]) if len(self._rows) else rows
@@ -116,7 +140,7 @@ class _WorkingSet:
 
     def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
         """Run coordinate descent from a point; return the new dual point and the number of epochs."""
-        which, problem = self._which, self._problem
+        which, problem = self._which, self.problem
         inner, u = solution.beta[which], solution.u.copy()
         own = self._rows, self._squares, problem.lower[which], problem.upper[which]
         used = descend(own, inner, u, seed, target, max_epochs)
