@@ -241,7 +241,7 @@ class TestTheAnswerIsNumpys:
     @every_type
     def test_of_a_full_weight_whose_gram_matrix_is_made_on_the_device(self, dtype, put, monkeypatch):
         """With more entries than samples, only the Gram matrix and vectors leave the device, for any chunk size."""
-        X, y = classes(2, (30, 40), 40, dtype)
+        X, y = classes(2, (30, 40), 60, dtype)
         given, grams = put(X), []
         gram = device_module.DeviceDesign.gram
         monkeypatch.setattr(
@@ -252,7 +252,7 @@ class TestTheAnswerIsNumpys:
             monkeypatch.setattr(tuning, "DEVICE_CHUNK_BYTES", chunk)
             fitted = pair(X, y, given, decomposition="full", **parameters)
             assert_same(*fitted, X, given, TOLERANCE[dtype])
-        assert grams == [(40, 1200)] * 3
+        assert grams == [(60, 1200)] * 3
 
     @pytest.mark.parametrize("mu1", [3.0, 1e12], ids=["usual", "too large for second moments"])
     @pytest.mark.parametrize("bias", [0.0, 1.5])
@@ -284,7 +284,7 @@ class TestTheAnswerIsNumpys:
 
     @every_type
     def test_of_a_full_weight_with_fewer_entries_than_samples(self, dtype, put):
-        X, y = classes(2, (6, 5), 1300, dtype)  # too many entries for the exact solve of small problems
+        X, y = classes(2, (6, 5), 2300, dtype)  # too many entries for the exact solve of small problems
         given = put(X)
         assert_same(*pair(X, y, given, decomposition="full"), X, given, TOLERANCE[dtype])
 
@@ -295,7 +295,7 @@ class TestTheAnswerIsNumpys:
             device = strict.Device("no_float64")
         except ValueError:
             pytest.skip("this version of array-api-strict has float64 on every device")
-        for shape, n in ((SHAPES[3], 60), ((30, 40), 40)):
+        for shape, n in ((SHAPES[3], 60), ((30, 40), 60)):
             X, y = classes(2, shape, n, "float32")
             given = strict.asarray(X, device=device)
             for solver in ("auto", "device"):

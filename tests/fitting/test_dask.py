@@ -168,9 +168,9 @@ class TestTheAnswerIsThatOfSamplesInMemory:
     @pytest.mark.parametrize("mu", [0.0, 1.0])
     @pytest.mark.parametrize("shape", [(12, 10), (30, 40)], ids=["long", "wide"])
     def test_a_full_weight_of_more_entries_than_fit_a_small_problem(self, cluster, shape, mu):
-        X, y = low_rank_classes(0, 300, shape, 3.0)
+        X, y = low_rank_classes(0, 600, shape, 3.0)
         options = {"mu1": mu, "mu2": mu, "max_iter": 20}
-        assert_alike(fit(chunked(X, 70), y, ("full", None), **options), fit(X, y, ("full", None), **options))
+        assert_alike(fit(chunked(X, 140), y, ("full", None), **options), fit(X, y, ("full", None), **options))
 
     def test_several_starts_and_a_warm_one(self, here):
         X, y = low_rank_classes(0, 60, (5, 6), 3.0)

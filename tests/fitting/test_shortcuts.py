@@ -434,7 +434,7 @@ class TestSearches:
         if small and not has_native("tensormargin_solve_flat"):
             pytest.skip("needs compiled code")
         if not small:  # one-vs-rest then shares a factorisation
-            monkeypatch.setattr(tuning, "SMALL_DESIGN", 0)
+            monkeypatch.setattr(tuning, "SMALL_GRAM", 0)
         rng = np.random.default_rng(1)
         y = np.arange(40) % 4
         X = rng.standard_normal((40, 6, 9)) + 3 + 0.2 * y[:, None, None]

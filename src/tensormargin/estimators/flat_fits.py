@@ -88,7 +88,7 @@ class Products(NamedTuple):
         every = np.arange(self.grams.shape[1])
         rows = [every if spec.problem.rows is None else spec.problem.rows for spec in specs]
         small = None
-        if max(map(len, rows)) ** 2 <= tuning.SMALL_DESIGN:
+        if max(map(len, rows)) ** 2 <= tuning.SMALL_GRAM:
             small = self._solve_small(specs, rows)
         return self._solve_in_groups(specs, rows) if small is None else small
 

@@ -112,7 +112,7 @@ class _SignedForm:
         Its relative gap is ``tol``, or as small as is found; for few samples it is exact.
         """
         lower, _ = self.bounds
-        if self.form.products.size <= tuning.SMALL_DESIGN:
+        if self.form.products.size <= tuning.SMALL_GRAM:
             tol = _EXACT
         beta, seed, epochs = lower.copy(), np.array([1], np.uint64), tuning.FIRST_ROUND
         best, least = (beta, beta, -np.inf), np.inf

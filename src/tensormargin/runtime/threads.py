@@ -62,7 +62,7 @@ def _answers(function: Callable[[slice], Answer], n_items: int, n_bytes: int) ->
     if n_bytes < tuning.WORTH_SHARING_BYTES or n_items < 2:
         yield function(slice(0, n_items))
         return
-    n_parts = min(n_items, tuning.FEW_PARTS if n_bytes < tuning.MANY_BYTES else tuning.MANY_PARTS)
+    n_parts = min(n_items, tuning.MOST_PARTS, max(tuning.FEWEST_PARTS, n_bytes // tuning.PART_BYTES))
     bounds = [n_items * k // n_parts for k in range(n_parts + 1)]
     parts = [slice(start, stop) for start, stop in pairwise(bounds)]
     pool = _pool.get()

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 # ---- parts of the samples, and threads over them (threads.py) ----
 
-WORTH_SHARING_BYTES = 2**22
+WORTH_SHARING_BYTES = 2**23
 """Less data is read before a second thread has started."""
-FEW_PARTS, MANY_PARTS = 4, 16
-"""Number of parts for less and for more than `MANY_BYTES`: more parts balance the load better, and cost 20 us each."""
-MANY_BYTES = 2**24
-"""From this size on, data is split into `MANY_PARTS`."""
+FEWEST_PARTS, MOST_PARTS, PART_BYTES = 4, 16, 2**23
+"""Number of parts, and the size of each if that leads to one in between: more of them balance the load better, but each
+takes Python's global lock a few times, which fits in other threads wait for."""
 
 # ---- samples in memory (samples/memory.py) ----
 
@@ -106,10 +105,11 @@ KERNEL_ENTRIES = 2**22
 
 # ---- block problems (blocks.py, designs.py) ----
 
-SMALL_DESIGN = 2**15
-"""Entries of a design: up to here a problem is solved exactly whatever the tolerance, in a millisecond or two."""
-BLOCK_CHUNK_ENTRIES = 2**18
-"""Entries of the rows that are whitened at a time: temporaries of 2 MB stay in the processor's cache."""
+SMALL_DESIGN, SMALL_GRAM = 2**16, 2**15
+"""Entries of a design, or of the Gram matrix of the samples for a flat weight: up to here a problem is solved exactly
+whatever the tolerance, in a few milliseconds (one-vs-rest problems of more samples share their factorisation)."""
+BLOCK_CHUNK_ENTRIES = 2**20
+"""Entries of the rows that are whitened at a time: temporaries of 8 MB; smaller ones are no faster."""
 TALL = 2
 """Rows per column of a chunk: below this, summing the d x d moments costs more than computing them."""
 MANY_SAMPLES = 1000
@@ -247,7 +247,7 @@ for each of the samples: fewer save less than the basis costs (benchmarks/views.
 
 MOST_THREADS = 8
 """Fits at a time in threads, which share Python's global lock between their compiled steps (MNIST, 45 pairs of 60,000
-images on 16 cores, rank 1 and Tucker: 1.3 and 2.9 s with 8 threads, 2.2 and 3.8 s with 16, 1.3 and 4.1 s with 4)."""
+images on 16 cores, rank 1 and Tucker: 1.2 and 3.3 s with 8 threads, 1.4 and 3.1 s with 12)."""
 
 RACE_TOL = 1e-2
 """Smallest ``tol`` of the fits of a race. Accuracies are the same on average (Haxby's eight categories, BasicMotions,

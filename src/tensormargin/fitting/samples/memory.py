@@ -83,9 +83,18 @@ class MemorySamples(Samples):
         out = np.empty(part.shape, self.dtype) if out is None else out
         return np.subtract(part, self.pivot, out=out, casting="same_kind")
 
+    @property
+    def _is_ready(self) -> bool:
+        """Return whether nothing is left to do to the samples when they are read."""
+        return self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
+
+    def _chunk_bytes(self, n_steps: int = 1) -> int:
+        """Return the size of the chunks for so many products; one alone needs no temporary, and takes all at once."""
+        at_once = n_steps == 1 and self._is_ready and self._array.flags.c_contiguous
+        return self.nbytes if at_once else tuning.CHUNK_BYTES
+
     def matrix(self) -> Array:
-        as_it_is = self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
-        if as_it_is:
+        if self._is_ready:
             return self._array.reshape(len(self), -1)
         flat = np.empty((len(self), prod(self.shape)), self.dtype)
         for where, part in self.chunks():
@@ -108,7 +117,7 @@ class MemorySamples(Samples):
         """Return the moments; keep a working copy of samples that are cast, or the pivot if the offset costs digits."""
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)
-        typical = self.typical() if centred else np.zeros(self.shape)
+        typical = self.typical().astype(self.dtype) if centred else np.zeros(self.shape, self.dtype)
         if centred and not as_it_is:
             self.pivot = typical
         sums = self.add_up(weights, weights * signs, typical if as_it_is else np.zeros(self.shape), copy)
@@ -116,7 +125,7 @@ class MemorySamples(Samples):
         if copy is not None:
             self._array, self._rows, self._shifted = copy, None, True
         elif as_it_is and offset_costs_digits(typical, moments.mean_square, self):
-            self.pivot = typical.astype(self.dtype)
+            self.pivot = typical
         return moments
 
     def add_up(self, weights: Array, signed_weights: Array, pivot: Array, copy: Array | None = None) -> Sums:
@@ -153,7 +162,7 @@ class MemorySamples(Samples):
         scores = np.empty((len(self), len(weights)), np.result_type(weights, self.dtype))
 
         def multiply(within: slice) -> None:
-            for where, part in self.chunks(within=within):
+            for where, part in self.chunks(self._chunk_bytes(), within):
                 scores[where] = part.reshape(len(part), -1) @ columns
 
         over_parts(multiply, len(self), self.nbytes)
@@ -206,7 +215,7 @@ class MemorySamples(Samples):
         out = reused.reshape(len(self), -1)
 
         def contract_part(within: slice) -> None:
-            for where, part in self.chunks(within=within):
+            for where, part in self.chunks(self._chunk_bytes(len(merged)), within):
                 tensors = part.reshape(len(part) * outer, *sizes, inner)
                 for axis in range(len(merged), 1, -1):
                     tensors = _mode_product(tensors, axis, merged[axis - 1])
