@@ -75,7 +75,8 @@ class Products(NamedTuple):
         found = cls(tuple(samples), grams, [], [])
         for gram, (name, array) in zip(grams, samples.items(), strict=True):
             rows = array.reshape(len(array), -1)
-            mean = rows.mean(axis=0, dtype=np.float64) if centred else np.zeros(rows.shape[1])
+            # any point near the mean will do; one of double precision would cost two more conversions
+            mean = rows.mean(axis=0, dtype=dtype) if centred else np.zeros(rows.shape[1], dtype)
             rows = _centred_rows(rows, mean, dtype)
             gram[...] = rows @ rows.T
             found.means.append(mean)
