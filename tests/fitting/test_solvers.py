@@ -144,6 +144,21 @@ def test_coordinate_descent_solves_small_problems_exactly(n, d, lam, mu1, mu2, s
     assert solution.certificate.relative_gap < 1e-8
 
 
+@pytest.mark.parametrize("order", ["drawn", "alternating", "sorted"])
+def test_descent_over_few_of_many_samples_says_at_which_bound_the_others_end(order):
+    """Whatever the order of the labels: one sample in eight would be of a single class if they alternate."""
+    n, rng = 9000, np.random.default_rng(0)
+    signs = {"drawn": rng.choice([-1.0, 1.0], n), "alternating": np.where(np.arange(n) % 2, 1.0, -1.0)}
+    signs["sorted"] = np.sort(signs["alternating"])
+    design = rng.standard_normal((n, 10)) + 0.6 * signs[order][:, None]
+    problem = block_problem(design, MarginProblem(signs[order], Objective(10.0, 1.0, 1.0, np.full(n, 1 / n)), 1.0))
+    seed = np.array([1], np.uint64)
+    solution = dual_cd.solve_dual_cd(problem, tol=1e-7)
+    beta = dual_cd._WorkingSet(problem).guess(seed)
+    assert solution.converged
+    assert np.mean(np.abs(beta - solution.beta) < 1e-6 / n) > 0.9
+
+
 def test_zero_rows_are_no_trouble():
     signs = np.array([1.0, -1.0, 1.0])
     problem = block_problem(np.zeros((3, 2)), MarginProblem(signs, Objective(1.0, 1.0, 1.0, np.full(3, 1 / 3)), 0.0))

@@ -102,10 +102,11 @@ class _WorkingSet:
     def guess(self, seed: Array) -> FloatArray:
         """Return every coordinate at the bound that its margin implies after descent over a few of them, added first.
 
-        Each stands for several samples, so its bounds are as many times as large.
+        Each stands for several samples, so its bounds are as many times as large. They are drawn: every eighth one
+        might be of the same class.
         """
-        n_samples, share = self.problem.shape[0], tuning.COARSE_SHARE
-        few = np.arange(share // 2, n_samples, share)
+        n_samples = self.problem.shape[0]
+        few = np.sort(np.random.RandomState(0).permutation(n_samples)[: n_samples // tuning.COARSE_SHARE])
         self._add(few)
         lower, upper = (n_samples / len(few) * bound for bound in (self.problem.lower, self.problem.upper))
         beta = lower[few]
