@@ -414,11 +414,11 @@ class TestLostWorkers:
 
     @pytest.mark.parametrize("weight", [("tucker", 2), pytest.param(("full", None), marks=pytest.mark.campaign)])
     def test_killed_while_it_reads_a_chunk(self, mortal, weight, tmp_path):
-        pids, y = set(mortal.run(os.getpid).values()), np.arange(80) % 2
-        found = fit(remote((10, 5, 9), log=tmp_path, deadly=True), y, weight)
+        pids, y = set(mortal.run(os.getpid).values()), np.arange(160) % 2
+        found = fit(remote((10, 5, 9), length=32, log=tmp_path, deadly=True), y, weight)
         assert (tmp_path / "killed").exists()
         assert pids - set(mortal.run(os.getpid).values())
-        assert_alike(found, fit(remote((10, 5, 9)).compute(), y, weight))
+        assert_alike(found, fit(remote((10, 5, 9), length=32).compute(), y, weight))
 
 
 def remote(shape, n_chunks=5, length=16, log=None, deadly=False):
