@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from conftest import library
@@ -83,6 +85,17 @@ def test_whole_arrays_are_viewed_not_copied():
     X = np.random.RandomState(0).standard_normal((20, 3, 4))
     assert np.shares_memory(MemorySamples(X).matrix(), X)
     assert all(np.shares_memory(part, X) for _, part in MemorySamples(X).chunks(100))
+
+
+def test_samples_are_never_cast_as_a_whole():
+    """With weights of another type, scores need a few chunks; a contraction needs no more than its result."""
+    samples = MemorySamples(np.zeros((2048, 64, 64, 2), np.float32))  # 67 MB
+    for ask in (lambda: samples.scores(np.ones((3, 64, 64, 2))), lambda: samples.partial("head", [np.ones((64, 1))])):
+        tracemalloc.start()
+        answer = ask()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= answer.nbytes + 4 * tuning.CHUNK_BYTES
 
 
 def test_an_equal_question_is_answered_without_reading_the_samples_again():

@@ -152,9 +152,8 @@ def test_descent_over_few_of_many_samples_says_at_which_bound_the_others_end(ord
     signs["sorted"] = np.sort(signs["alternating"])
     design = rng.standard_normal((n, 10)) + 0.6 * signs[order][:, None]
     problem = block_problem(design, MarginProblem(signs[order], Objective(10.0, 1.0, 1.0, np.full(n, 1 / n)), 1.0))
-    seed = np.array([1], np.uint64)
     solution = dual_cd.solve_dual_cd(problem, tol=1e-7)
-    beta = dual_cd._WorkingSet(problem).guess(seed)
+    beta = dual_cd._WorkingSet(problem).guess()
     assert solution.converged
     assert np.mean(np.abs(beta - solution.beta) < 1e-6 / n) > 0.9
 

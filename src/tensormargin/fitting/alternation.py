@@ -601,6 +601,4 @@ def dual_guess(samples: Samples, problem: MarginProblem, weight: Weight, interce
     if samples.is_remote and steps_in_one_pass(weight, len(problem)):  # the first solve finds it
         return None
     scores = samples.scores(weight.to_dense()[None].astype(samples.dtype))[:, 0]
-    margins = problem.signs * (scores + intercept)
-    objective = problem.objective
-    return (objective.mu2 + objective.lam * (margins < 1.0)) * objective.weights
+    return problem.objective.implied_dual(problem.signs * (scores + intercept))

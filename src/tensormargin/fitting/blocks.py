@@ -74,8 +74,9 @@ def _placed(design: Array | Design, bias: bool) -> tuple[Design, bool]:
 class BlockProblem(ABC):
     """One convex block problem in whitened coordinates; ``beta`` lies between ``lower`` and ``upper``."""
 
-    def __init__(self, shape: tuple[int, int], objective: Objective) -> None:
+    def __init__(self, shape: tuple[int, int], signed: SignedDesign, objective: Objective) -> None:
         self.shape = shape  # of A
+        self.signs, self._signed = signed.signs, signed
         self.objective = objective
         self.lower = objective.mu2 * objective.weights
         self.upper = (objective.mu2 + objective.lam) * objective.weights
@@ -119,8 +120,7 @@ class FeatureSide(BlockProblem):
     """
 
     def __init__(self, signed: SignedDesign, objective: Objective, tol: float) -> None:
-        super().__init__(signed.shape, objective)
-        self._signed = signed
+        super().__init__(signed.shape, signed, objective)
         if objective.mu1 > 0.0:
             elsewhere = signed.whitening_elsewhere(objective.mu1, tol)
             self._whitening = self._new_whitening(tol) if elsewhere is None else elsewhere
@@ -165,8 +165,7 @@ class SampleSide(BlockProblem):
 
     def __init__(self, signed: SignedDesign, objective: Objective, tol: float) -> None:
         rows, self._chosen = cholesky_rows(signed.gram())
-        super().__init__(rows.shape, objective)
-        self._signed = signed
+        super().__init__(rows.shape, signed, objective)
         self._triangle = rows[self._chosen]
         self._rows = rows
         if objective.mu1 > 0.0:
@@ -268,7 +267,7 @@ class SignedDesign:
 
     def __init__(self, design: Design, problem: MarginProblem) -> None:
         self._design = design
-        self._signs = problem.signs
+        self.signs = problem.signs
         self._weights = problem.objective.weights
         self._bias = problem.bias_scale
         self.dtype = design.dtype
@@ -278,7 +277,7 @@ class SignedDesign:
 
     def take(self, which: Array, dtype: np.dtype) -> Array:
         """Return some rows of ``Y`` in ``dtype``."""
-        signs = self._signs[which].astype(dtype)
+        signs = self.signs[which].astype(dtype)
         width = self.width
         out = np.empty((len(signs), self.shape[1]), dtype)
         np.subtract(self._design.rows(which), self._mean.astype(dtype), out=out[:, :width])
@@ -291,7 +290,7 @@ class SignedDesign:
         """Return the weighted mean and second moments, where signs cancel, of the rows of ``Y``, in ``dtype``."""
         design, width = self._design, self.width
         centre, roots = self._mean.astype(dtype), np.sqrt(self._weights).astype(dtype)
-        signed_roots = self._signs.astype(dtype) * roots
+        signed_roots = self.signs.astype(dtype) * roots
 
         def add_up(part: slice) -> FloatArray:
             total = np.zeros((width + 1, width))  # the mean above the second moments
@@ -306,26 +305,26 @@ class SignedDesign:
         mean, second = np.zeros(self.shape[1]), np.zeros((self.shape[1], self.shape[1]))
         mean[:width], second[:width, :width] = total[0], total[1:]
         if self._bias:
-            mean[width] = self._bias * float(self._weights @ self._signs)
+            mean[width] = self._bias * float(self._weights @ self.signs)
             second[width, width] = self._bias**2
         return mean, second
 
     def whitening_elsewhere(self, mu1: float, tol: float) -> FloatArray | None:
         """Return ``L^-T`` as the design has it from its device; None if it has not, or not accurately enough."""
-        found = self._design.whitening(self._mean, self._weights, self._signs, self._bias, mu1)
+        found = self._design.whitening(self._mean, self._weights, self.signs, self._bias, mu1)
         return None if found is None or moments_are_too_coarse(found[1], mu1, tol) else found[0]
 
     def gram(self) -> FloatArray:
         """Return ``YY'``."""
         total = self._design.gram(self._mean)
         total += self._bias**2
-        total *= self._signs
-        total *= self._signs[:, None]
+        total *= self.signs
+        total *= self.signs[:, None]
         return total
 
     def combine(self, coefficients: Array) -> FloatArray:
         """Return ``Y'coefficients``."""
-        signed = self._signs * coefficients
+        signed = self.signs * coefficients
         total = float(signed.sum())
         vector = self._design.weighted_sum(signed) - total * self._mean
         return np.append(vector, total * self._bias) if self._bias else vector
@@ -334,7 +333,7 @@ class SignedDesign:
         """Return ``Y vector``, in float64."""
         products = self._design.products(vector[: self.width])
         products += self._intercept(vector)
-        products *= self._signs
+        products *= self.signs
         return products
 
     def as_block(self, solution: Array) -> tuple[FloatArray, float, float]:

@@ -33,6 +33,10 @@ class Objective:
         hinge_term = self.lam * float(self.weights @ np.maximum(0.0, 1.0 - margins))
         return Certificate(half_square - mean_term + hinge_term, dual, half_square + abs(mean_term) + hinge_term)
 
+    def implied_dual(self, margins: Array) -> FloatArray:
+        """Return the dual point with every sample at the bound that its margin implies (Eq. 14)."""
+        return (self.mu2 + self.lam * (margins < 1.0)) * self.weights
+
 
 @dataclass(frozen=True)
 class MarginProblem:

@@ -88,11 +88,6 @@ class MemorySamples(Samples):
         """Return whether nothing is left to do to the samples when they are read."""
         return self._rows is None and self._array.dtype == self.dtype and (self.pivot is None or self._shifted)
 
-    def _chunk_bytes(self, n_steps: int = 1) -> int:
-        """Return the size of the chunks for so many products; one alone needs no temporary, and takes all at once."""
-        at_once = n_steps == 1 and self._is_ready and self._array.flags.c_contiguous
-        return self.nbytes if at_once else tuning.CHUNK_BYTES
-
     def matrix(self) -> Array:
         if self._is_ready:
             return self._array.reshape(len(self), -1)
@@ -162,7 +157,7 @@ class MemorySamples(Samples):
         scores = np.empty((len(self), len(weights)), np.result_type(weights, self.dtype))
 
         def multiply(within: slice) -> None:
-            for where, part in self.chunks(self._chunk_bytes(), within):
+            for where, part in self.chunks(within=within):
                 scores[where] = part.reshape(len(part), -1) @ columns
 
         over_parts(multiply, len(self), self.nbytes)
@@ -213,9 +208,11 @@ class MemorySamples(Samples):
         size = len(self) * outer * columns * inner
         reused = memory if memory is not None and memory.size == size else np.empty(size, self.dtype)
         out = reused.reshape(len(self), -1)
+        no_temporary = len(merged) == 1 and self._is_ready and self._array.flags.c_contiguous
+        n_bytes = self.nbytes if no_temporary else tuning.CHUNK_BYTES
 
         def contract_part(within: slice) -> None:
-            for where, part in self.chunks(self._chunk_bytes(len(merged)), within):
+            for where, part in self.chunks(n_bytes, within):
                 tensors = part.reshape(len(part) * outer, *sizes, inner)
                 for axis in range(len(merged), 1, -1):
                     tensors = _mode_product(tensors, axis, merged[axis - 1])

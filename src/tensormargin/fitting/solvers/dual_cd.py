@@ -16,6 +16,7 @@ import numpy as np
 from ...runtime import Array, FloatArray, triangles, tuning
 from ..blocks import BlockProblem
 from ..row_loops import descend
+from ..samples.base import drawn_rows
 from .base import Solution, solution_at, starting_point
 from .interior_point import solve_interior_point
 
@@ -46,11 +47,11 @@ def solve_dual_cd(
     goal = min(tol, _EXACT_TOL) if small else tol
     needed = min(tol, _SMALL_TOL) if small else tol
     patience = max(tuning.PATIENCE, problem.shape[1])
-    working, seed = _WorkingSet(problem), np.array([0x9E3779B97F4A7C15], np.uint64)
+    working = _WorkingSet(problem)
     if start is None and problem.shape[0] >= tuning.COARSE_SHARE * tuning.COARSE_SAMPLES:
-        start = working.guess(seed)
+        start = working.guess()
     first = solution_at(problem, starting_point(problem, start), 0, goal)
-    solution = _descend(working, seed, first, goal, needed, min(patience, max_epochs))
+    solution = _descend(working, first, goal, needed, min(patience, max_epochs))
     if solution.certificate.relative_gap > needed and patience < max_epochs:
         solution = _rescue(problem, solution, goal, max_epochs)
     converged = solution.certificate.relative_gap <= tol
@@ -61,9 +62,7 @@ def _is_small(problem: BlockProblem) -> bool:
     return prod(problem.shape) <= tuning.SMALL_DESIGN
 
 
-def _descend(
-    working: _WorkingSet, seed: Array, solution: Solution, goal: float, needed: float, max_epochs: int
-) -> Solution:
+def _descend(working: _WorkingSet, solution: Solution, goal: float, needed: float, max_epochs: int) -> Solution:
     """Alternate rounds of coordinate descent with the exact solve on the free coordinates."""
     problem = working.problem
     round_length = tuning.FIRST_ROUND_IF_SMALL if goal < needed else tuning.FIRST_ROUND
@@ -73,9 +72,9 @@ def _descend(
         target = 0.5 * aim * solution.certificate.scale
         budget = min(round_length, max_epochs - solution.n_epochs)
         working.grow(solution)
-        beta, used = working.descend(solution, seed, target, budget)
+        beta, used = working.descend(solution, target, budget)
         solution = solution_at(problem, beta, solution.n_epochs + used, goal)
-        if not solution.converged and not working.wanted(solution).any():
+        if not solution.converged and not working.grow(solution):
             solution = _face_minimum(problem, working, solution, goal)
         if 0.5 * before < solution.certificate.relative_gap <= needed:
             stalls += 1  # good enough, and rounding may prevent more
@@ -98,33 +97,30 @@ class _WorkingSet:
         self._position = np.full(n_samples, -1)
         self._rows: Array = np.empty((0, n_columns))
         self._squares = np.empty(0)
+        self._seed = np.array([0x9E3779B97F4A7C15], np.uint64)
 
-    def guess(self, seed: Array) -> FloatArray:
-        """Return every coordinate at the bound that its margin implies after descent over a few of them, added first.
+    def guess(self) -> FloatArray:
+        """Return the dual point that descent over a few coordinates, which are added, implies for all of them.
 
-        Each stands for several samples, so its bounds are as many times as large. They are drawn: every eighth one
-        might be of the same class.
+        Each stands for several samples, so its bounds are as many times as large.
         """
-        n_samples = self.problem.shape[0]
-        few = np.sort(np.random.RandomState(0).permutation(n_samples)[: n_samples // tuning.COARSE_SHARE])
+        problem, few = self.problem, drawn_rows(self.problem.signs, tuning.COARSE_SHARE)
         self._add(few)
-        lower, upper = (n_samples / len(few) * bound for bound in (self.problem.lower, self.problem.upper))
-        beta = lower[few]
+        lower, upper = (problem.shape[0] / len(few) * bound[few] for bound in (problem.lower, problem.upper))
+        beta = lower.copy()
         u = beta @ self._rows.astype(np.float64)
-        descend((self._rows, self._squares, lower[few], upper[few]), beta, u, seed, 0.0, tuning.FIRST_ROUND)
-        return np.where(self.problem.margins(u) < 1.0, self.problem.upper, self.problem.lower)
+        descend((self._rows, self._squares, lower, upper), beta, u, self._seed, 0.0, tuning.FIRST_ROUND)
+        return problem.objective.implied_dual(problem.margins(u))
 
-    def wanted(self, solution: Solution) -> Array:
-        """Return a mask of the coordinates that a point requires in addition."""
+    def grow(self, solution: Solution) -> bool:
+        """Add the coordinates that a new point requires, and return whether there are any."""
         outside = self._position < 0
-        return outside if _is_small(self.problem) else outside & _unsettled(self.problem, solution)
-
-    def grow(self, solution: Solution) -> None:
-        """Add the coordinates that a new point requires."""
-        outside, wanted = self._position < 0, self.wanted(solution)
+        wanted = outside if _is_small(self.problem) else outside & _unsettled(self.problem, solution)
         if np.count_nonzero(wanted) > tuning.NEARLY_ALL * np.count_nonzero(outside):
             wanted = outside
-        self._add(np.flatnonzero(wanted))
+        new = np.flatnonzero(wanted)
+        self._add(new)
+        return new.size > 0
 
     def _add(self, new: Array) -> None:
         if new.size:
@@ -139,12 +135,12 @@ class _WorkingSet:
         """Return the rows of ``A`` for some coordinates of the set."""
         return self._rows[self._position[which]].astype(np.float64)
 
-    def descend(self, solution: Solution, seed: Array, target: float, max_epochs: int) -> tuple[FloatArray, int]:
+    def descend(self, solution: Solution, target: float, max_epochs: int) -> tuple[FloatArray, int]:
         """Run coordinate descent from a point; return the new dual point and the number of epochs."""
         which, problem = self._which, self.problem
         inner, u = solution.beta[which], solution.u.copy()
         own = self._rows, self._squares, problem.lower[which], problem.upper[which]
-        used = descend(own, inner, u, seed, target, max_epochs)
+        used = descend(own, inner, u, self._seed, target, max_epochs)
         beta = solution.beta.copy()
         beta[which] = inner
         return beta, used
