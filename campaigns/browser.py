@@ -7,7 +7,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -53,7 +53,7 @@ USE = """
 def hostile_labels(number: int, seed: int) -> Outcome:
     """Return what a browser does with pages about samples whose labels, groups and names are hostile."""
     outcome = Outcome("hostile labels in a browser")
-    with TemporaryDirectory() as name, _listener() as (host, calls), _browser(Path(name)) as driver:
+    with TemporaryDirectory() as name, listener() as (host, calls), open_browser(Path(name)) as driver:
         if driver is None:
             outcome.note("needs Chromium, its driver and Selenium")
             return outcome
@@ -129,7 +129,7 @@ def look(driver: Any, page: Path, shown: list[str]) -> list[str]:
 
 
 @contextmanager
-def _browser(folder: Path) -> Iterator[Any]:
+def open_browser(folder: Path) -> Iterator[Any]:
     """Yield a browser without a window, or None if there is none."""
     binary, driver_path = shutil.which("chromium"), shutil.which("chromedriver")
     try:
@@ -152,8 +152,8 @@ def _browser(folder: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _listener() -> Iterator[tuple[str, list[Any]]]:
-    """Yield the address of a port of this machine, and a list of the connections that were made to it."""
+def listener() -> Iterator[tuple[str, list[Any]]]:
+    """Yield the address of a port of this machine, and a list of its connections: the caller, and what it sent."""
     calls: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -163,8 +163,13 @@ def _listener() -> Iterator[tuple[str, list[Any]]]:
                     connection, caller = server.accept()
                 except OSError:
                     return
-                calls.append(caller)
-                connection.close()
+                calls.append([caller])
+                threading.Thread(target=receive, args=(connection, calls[-1]), daemon=True).start()
+
+        def receive(connection: socket.socket, call: list[Any]) -> None:
+            with connection, suppress(OSError):
+                connection.settimeout(1)
+                call += filter(None, [connection.recv(1000)])
 
         threading.Thread(target=listen, daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}", calls

@@ -907,6 +907,126 @@ def zero_bytes_in_a_table(folder: Path) -> tuple[str, dict[str, Any]]:
     return "table.csv", {}
 
 
+def store_named_as_an_address(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A Zarr store whose name is, as an address, that of a store elsewhere."""
+    path, _ = write_zarr(folder)
+    secret = (folder / path).rename(folder.parent / f"{folder.name}-secret")
+    (folder / "a").symlink_to(secret)
+    for chunk in secret.rglob("c/**/[0-9]"):  # these seem to be there
+        (folder / "a::b.zarr" / chunk.relative_to(secret)).mkdir(parents=True, exist_ok=True)
+    return "a::b.zarr", {}
+
+
+def cells_elsewhere(folder: Path) -> tuple[str, dict[str, Any]]:
+    """MATLAB 7.3 cells within cells that are stored in another file, a pipe."""
+    import h5py
+
+    os.mkfifo(folder / "pipe")
+    with h5py.File(folder / "a.mat", "w", userblock_size=512) as file:
+        inner = file.create_dataset("#refs#/0", (1, 1), h5py.ref_dtype, external=[(str(folder / "pipe"), 0, 8)])
+        file.create_dataset("X", (1, 1), h5py.ref_dtype)[...] = inner.ref
+        file["y"] = _Y[None]
+    return "a.mat", {}
+
+
+def header_elsewhere(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An ENVI scene whose header is a link to a file elsewhere."""
+    write_envi(folder)
+    secret = folder.parent / f"{folder.name}-secret.hdr"
+    (folder / "scene.hdr").rename(secret)
+    (folder / "scene.hdr").symlink_to(secret)
+    return "scene.img", {"scene": True}
+
+
+def _write_subjects(folder: Path) -> None:
+    import nibabel
+
+    make: Any = nibabel.Nifti1Image
+    for number in (1, 2):
+        (folder / f"sub-{number}").mkdir(parents=True)
+        nibabel.save(make(_X.astype(np.float32), np.eye(4)), folder / f"sub-{number}" / f"sub-{number}_T1w.nii")
+
+
+def link_to_participants(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A BIDS data set whose participants are in a file elsewhere."""
+    _write_subjects(folder / "study")
+    secret = _secret(folder)
+    secret.write_text("participant_id\tgroup\nsub-1\ta\nsub-2\tb\n")
+    (folder / "study" / "participants.tsv").symlink_to(secret)
+    return "study", {}
+
+
+def participants_above(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A BIDS data set whose participants are those of the folder two levels above."""
+    _write_subjects(folder / "study" / "derivatives" / "prepared")
+    (folder / "study" / "participants.tsv").write_text("participant_id\tgroup\nsub-1\ta\nsub-2\tb\n")
+    return "study/derivatives/prepared", {"labels": "group"}
+
+
+def volume_that_is_its_own_link(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A BIDS data set with a file that is a link to itself."""
+    _write_subjects(folder / "study")
+    (folder / "study" / "sub-2" / "sub-2_T1w.nii").unlink()
+    (folder / "study" / "sub-2" / "sub-2_T1w.nii").symlink_to("sub-2_T1w.nii")
+    return "study", {"need_labels": False}
+
+
+def _write_bids_run(folder: Path, tables: Path) -> Path:
+    write_run(folder)
+    tables.mkdir(parents=True, exist_ok=True)
+    (folder / "a.nii").rename(folder / "sub-1_bold.nii")
+    return (folder / "events.tsv").rename(tables / "sub-1_events.tsv")
+
+
+def link_to_events(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A run whose events are in a file elsewhere."""
+    events = _write_bids_run(folder, folder.parent / f"{folder.name}-secret")
+    (folder / "sub-1_events.tsv").symlink_to(events)
+    return "sub-1_bold.nii", {"tr": 0.02}
+
+
+def events_above(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A folder of runs in derivatives, whose events are in the data set above."""
+    (folder / "derivatives" / "prepared" / "sub-1").mkdir(parents=True)
+    _write_bids_run(folder / "derivatives" / "prepared" / "sub-1", folder / "sub-1")
+    return "derivatives/prepared", {"tr": 0.02}
+
+
+def link_to_confounds(folder: Path) -> tuple[str, dict[str, Any]]:
+    """A run whose confounds are in a file elsewhere."""
+    _write_bids_run(folder, folder)
+    secret = _secret(folder)
+    secret.write_text("x\n" + "\n".join(map(str, np.arange(40) % 7)))
+    (folder / "sub-1_desc-confounds_timeseries.tsv").symlink_to(secret)
+    return "sub-1_bold.nii", {"tr": 0.02, "run_confounds": ["x"]}
+
+
+def blanks_in_a_header(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An ENVI header with a line of 50,000 blanks, and no field behind it."""
+    (folder / "scene.hdr").write_text("ENVI\n" + 50_000 * " " + "\n")
+    return "scene.hdr", {"scene": True}
+
+
+def lists_without_an_end(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An ENVI header with 10^6 lists that have no end."""
+    (folder / "scene.hdr").write_text("ENVI\n" + 10**6 * "a = {\n")
+    return "scene.hdr", {"scene": True}
+
+
+def long_line(folder: Path) -> tuple[str, dict[str, Any]]:
+    """An ENVI header with 10^6 wavelengths in one line."""
+    path, options = write_envi(folder)
+    with (folder / path).open("a") as file:
+        file.write(f"wavelength = {{{10**6 * '1,'}}}\n")
+    return path, options
+
+
+def blanks_in_mode_names(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Names of modes with 50,000 blanks."""
+    np.savez(folder / "a.npz", X=_X, y=_Y, mode_names=["row", f"column{50_000 * ' '}]"])
+    return "a.npz", {}
+
+
 _NPY = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }"
 _NPY = _NPY.ljust(127) + b"\n" + bytes(8)
 
@@ -919,6 +1039,9 @@ CRAFTED: dict[str, Writer] = {
         huge_png, huge_size, huge_nifti, long_tail, labels_from_a_device, link_out_of_a_folder, link_to_a_folder,
         fdt_elsewhere, huge_eeglab, circular_structure, nested_structures, huge_netcdf, late_events,
         link_in_a_store, path_out_of_a_table, folder_of_another_encoding, long_names, zero_bytes_in_a_table,
+        store_named_as_an_address, cells_elsewhere, header_elsewhere, link_to_participants, participants_above,
+        volume_that_is_its_own_link, link_to_events, events_above, link_to_confounds, blanks_in_a_header,
+        lists_without_an_end, long_line, blanks_in_mode_names,
     )
 }  # fmt: skip
 CRAFTED |= {

@@ -14,7 +14,7 @@ from campaigns.plan import Shard
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 WIDTH = 120
 PACKAGES = (
-    "tensormargin", "numpy", "scipy", "scikit-learn", "joblib", "skops", "pillow", "h5py", "zarr", "nibabel",
+    "tensormargin", "numpy", "scipy", "scikit-learn", "joblib", "pillow", "h5py", "zarr", "nibabel",
     "distributed", "selenium",
 )  # fmt: skip
 INTRODUCTION = """# Reliability

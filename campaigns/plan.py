@@ -11,10 +11,13 @@ from campaigns.outcome import Outcome
 FIGURES = {
     "files": 10_000,
     "models": 2_000,
+    "attributes": 20_000,
     "problems": 10_000,
     "probabilities": 40,
     "kills": 50,
     "disks": 200,
+    "checkpoints": 1000,
+    "forks": 60,
     "pages": 100,
     "intervals": 500,
 }
@@ -89,6 +92,9 @@ CAMPAIGNS = {
                  "refused with exit code 2 and the name of the file, no output", 0.5),
         Campaign("resealed-models", "models:resealed_models", "models", 20, 250, 10,
                  "refused as above, or accepted with finite predictions", 0.5),
+        Campaign("model-attributes", "models:tampered_attributes", "attributes", 150, 1_000, 5,
+                 "a model of any class, one attribute of which was changed and the digest renewed, is refused with the "
+                 "name of the file, or gives results that are finite; no crash, no other error"),
         Campaign("comparisons", "models:tampered_comparisons", "models", 20, 250, 10,
                  "refused as above, or a page", 0.25),
         Campaign("problems", "problems:random_problems", "problems", 100, 500, 5,
@@ -111,18 +117,35 @@ CAMPAIGNS = {
                  "the answer of this machine, after up to three of the Dask workers were killed during a search", 0.4),
         Campaign("lazy-workers", "workers:killed_lazy_workers", "kills", 0, 10, 180,
                  "the same during a fit of a Dask array", 0.4),
+        Campaign("killed-runs", "checkpoints:killed_runs", "checkpoints", 1, 10, 90,
+                 "after up to three kills, a run with the same checkpoint gives the result of an uninterrupted one; "
+                 "nothing of it stays, and all that was there before", 0.03),
+        Campaign("damaged-checkpoints", "checkpoints:damaged_units", "checkpoints", 20, 125, 10,
+                 "the result of an uninterrupted run, without an error"),
+        Campaign("forks", "forks:forked_children", "forks", 6, 20, 30,
+                 "a process that is forked while four threads fit, search and read does the same, with the same result "
+                 "and as many threads of BLAS as before, and ends"),
         Campaign("full-disks", "signals:full_disks", "disks", 3, 100, 10,
                  "all outputs, or none and one message with the name of a file"),
         Campaign("read-only-disks", "signals:read_only_disks", "disks", 4, 100, 10,
                  "none and one message with the name of a file"),
         Campaign("pages", "browser:hostile_labels", "pages", 1, 50, 60,
                  "the labels are shown as text; no dialog, no connection, no element or error from them"),
+        Campaign("page", "app:hostile_page", "pages", 2, 25, 60,
+                 "requests that neither the page of `tensormargin app` nor a person sends are refused and change "
+                 "nothing, all others are answered, and no run stays running; runs of others are not found; the page "
+                 "answers beside up to 1,149 idle connections; scripts in files of a run reach neither the page nor, "
+                 "except by WebRTC, the network"),
         Campaign("intervals", "intervals:intervals_of_scores", "intervals", 30, 1_000_000, 5,
                  "95 % intervals hold the expected score in 90 to 99 % of simulated data sets, up to three times the "
                  "error of the simulation, at accuracies of 50, 75 and 95 %, with ten features and with as many as "
                  "samples; those of differences between equally good methods hold zero in at least 90 %"),
         Campaign("searched-intervals", "intervals:intervals_of_searches", "intervals", 0, 1_000_000, 20,
                  "the same of the accuracies of small searches on 40 samples", 0.2),
+        Campaign("comparisons-of-methods", "comparisons:errors_and_power", "intervals", 20, 1_000_000, 1,
+                 "of seven equally good methods, any differs significantly from the one that all are compared with in "
+                 "at most 6 % of the data sets; one that is better by 15 points is found in at least half of those of "
+                 "120 samples, each up to three times the error of the simulation"),
     )
 }  # fmt: skip
 

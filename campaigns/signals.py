@@ -21,7 +21,7 @@ import numpy as np
 
 from campaigns.models import run, write_files
 from campaigns.outcome import Outcome
-from tensormargin.runtime.processes import remove_leftovers
+from tensormargin.runtime import remove_leftovers
 
 SIGNALS = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP)
 MARK = "TENSORMARGIN_CAMPAIGN"  # a variable by which the processes of a case are found, whoever their parent is now
@@ -137,11 +137,13 @@ def _command(process: int) -> str:
 
 
 def _half_written(folder: Path, killed: bool) -> list[str]:
-    """Return temporary files, which only a killed process may leave, and a model without its page or vice versa."""
+    """Return temporary files, and a model without its page or vice versa; the next command removes what kills leave."""
     if not folder.exists():
         return []
+    if killed:
+        remove_leftovers(folder)
     names = {path.name for path in folder.rglob("*") if path.is_file()}
-    parts = [] if killed else [f"left {name}" for name in names if name.endswith(".part")]
+    parts = [f"left {name}" for name in names if name.endswith(".part")]
     alone = [] if ("model.skops" in names) == ("model.html" in names) else ["model and page are not together"]
     return [*parts, *alone]
 

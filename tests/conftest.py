@@ -176,16 +176,6 @@ def mnist(data_folder: Path) -> dict[str, np.ndarray]:
     return {"X": train.data, "y": train.target, "X_test": test.data, "y_test": test.target}
 
 
-@pytest.fixture(scope="module")
-def like_skops():
-    """Compare every archive that `save_model` writes itself with the one of skops."""
-    from archives import write_like_skops
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tensormargin.io.models.write_archive", write_like_skops)
-        yield
-
-
 def sparse_product(*lists, length: int | None = None):
     """Return the product of lists for `parametrize`: all but a diagonal, which has every value, is marked campaign."""
     diagonal = {tuple(k % len(values) for values in lists) for k in range(length or max(map(len, lists)))}

@@ -1,4 +1,4 @@
-"""Tests of the memory use of fits, in separate processes."""
+"""Tests of the memory use of fits and predictions, in separate processes."""
 
 from __future__ import annotations
 
@@ -99,6 +99,43 @@ def test_the_peak_of_a_fit(name, dtype, figures):
     n_bytes = 12000 * 28 * 28 * np.dtype(dtype).itemsize
     allowed = 1.3 * n_bytes + 112e6 if dtype == "uint8" else 1.1 * n_bytes + 20e6
     assert figures[dtype, name] <= allowed
+
+
+PREDICTIONS = """
+from tensormargin.cli import main
+from tensormargin.io import SampleSet, save_model
+from tensormargin.runtime import tuning
+
+tuning.BLOCK_BYTES = 2**21  # so that smaller files show it
+folder = Path(sys.argv[1])
+X = np.load(folder / "small.npy")
+model = TensorMarginClassifier("cp", probability=True, max_iter=2).fit(X, np.arange(len(X)) % 2)
+save_model(folder / "m.skops", model, samples=SampleSet(X, None, None, None, None, "", "", ()))
+for name in sys.argv[2:]:
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    main(["predict", str(folder / "m.skops"), str(folder / name), "-o", str(folder / "p.csv")], standalone_mode=False)
+    print(name, status("VmHWM") - before)
+"""
+
+
+@linux
+def test_the_peak_of_predictions(tmp_path):
+    """Predict 31 MB in each kind of file that is read in parts with half as much memory."""
+    h5py = pytest.importorskip("h5py", reason="needs h5py: pip install 'tensormargin[hdf5]'")
+    zarr = pytest.importorskip("zarr", reason="needs zarr: pip install 'tensormargin[zarr]'")
+    X = np.random.RandomState(0).standard_normal((10_000, 28, 28)).astype(np.float32)
+    for size, rows in (("small", X[:400]), ("large", X)):
+        np.save(tmp_path / f"{size}.npy", rows)
+        np.savez(tmp_path / f"{size}.npz", X=rows, y=np.arange(len(rows)) % 2)
+        with h5py.File(tmp_path / f"{size}.h5", "w") as file:
+            file.create_dataset("X", data=rows, chunks=(200, 28, 28))
+        zarr.open_group(str(tmp_path / f"{size}.zarr"), mode="w").create_array("X", data=rows, chunks=(200, 28, 28))
+    names = [f"{size}.{ending}" for size in ("small", "large") for ending in ("npy", "npz", "h5", "zarr")]
+    peaks = dict(line.split() for line in run(PREDICTIONS, str(tmp_path), *names) if line.startswith(tuple(names)))
+    large = {name: int(peak) for name, peak in peaks.items() if name.startswith("large")}
+    assert len(large) == 4
+    assert max(large.values()) < X.nbytes / 2, large
 
 
 STORE = """

@@ -18,8 +18,9 @@ import pytest
 from click.testing import CliRunner
 from conftest import TERMINAL, fewer_models, low_rank_classes, run
 
-from tensormargin.cli import _data, _options, _running, main
+from tensormargin.cli import _data, _options, _outputs, _running, main
 from tensormargin.datasets import CATALOGUE, load_basic_motions
+from tensormargin.io import replacing
 
 pytestmark = pytest.mark.usefixtures("heeded_signals", "blank_figures")
 
@@ -428,6 +429,31 @@ def test_a_second_press_does_not_interrupt_the_end(a_command):
 
     assert a_command(press).exit_code == 130
     assert ended
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_the_first_press_after_the_files_are_written_comes_too_late(presses, a_command, tmp_path, monkeypatch):
+    monkeypatch.setattr(_running, "_SAME_PRESS", 0.0)
+
+    def press():
+        with _outputs.written_together(), replacing(tmp_path / "table.csv") as temporary:
+            temporary.write_text("a,b")
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+
+    result = a_command(press)
+    stopped = "Stopped after its files were written.\n"
+    assert (result.exit_code, result.stderr) == ((0, "") if presses == 1 else (130, stopped))
+    assert (tmp_path / "table.csv").read_text() == "a,b"
+
+
+def test_a_press_before_the_end_of_a_command_without_files_stops_it(a_command):
+    def press():
+        with _outputs.written_together():
+            pass
+        signal.raise_signal(signal.SIGINT)
+
+    assert a_command(press).exit_code == 130
 
 
 def test_errors_of_commands_stay_errors(a_command):

@@ -16,10 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from tensormargin import Checkpoint, TensorMarginClassifierCV, TensorScaler, nested_evaluation, permutation_test
-from tensormargin.data import Units, run_units, units_of
+from tensormargin.data import Units, fingerprint, fingerprints, run_units, units_of
 from tensormargin.data import checkpoints as room
-from tensormargin.data.checkpoints import fingerprint
 from tensormargin.evaluation import CompareSettings, compare
+from tensormargin.runtime.folders import MARKER
 from tensormargin.selection.runner import SearchRunner
 from tensormargin.transformers import Mask
 
@@ -98,14 +98,14 @@ def uninterrupted(binary):
 @pytest.mark.parametrize("name", COMPUTATIONS)
 def test_a_resumed_computation_gives_exactly_the_same(name, part, binary, uninterrupted, tmp_path):
     results, calls = uninterrupted
-    stop = max(2, round(part * calls[name]))
+    stop, folder = max(2, round(part * calls[name])), tmp_path / "unfinished"
     with pytest.raises(KeyboardInterrupt):
-        COMPUTATIONS[name](binary, progress=Interrupt(stop), checkpoint=Checkpoint(tmp_path))
-    told, checkpoint = Interrupt(), Checkpoint(tmp_path)
+        COMPUTATIONS[name](binary, progress=Interrupt(stop), checkpoint=Checkpoint(folder))
+    told, checkpoint = Interrupt(), Checkpoint(folder)
     assert plain(COMPUTATIONS[name](binary, progress=told, checkpoint=checkpoint)) == results[name]
     assert len(told.calls) <= calls[name] - stop + 3  # only what is missing, and at most one report of what is kept
     checkpoint.remove()
-    assert not tmp_path.exists()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("name", COMPUTATIONS)
@@ -120,7 +120,7 @@ def test_a_finished_computation_is_not_repeated(name, binary, uninterrupted, tmp
 def test_only_json_is_stored(name, binary, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         COMPUTATIONS[name](binary, progress=Interrupt(4), checkpoint=Checkpoint(tmp_path))
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != MARKER]
     assert files
     assert {path.suffix for path in files} == {".json"}
     assert all(isinstance(json.loads(path.read_text()), dict) for path in files)
@@ -192,22 +192,23 @@ def test_other_data_and_settings_find_nothing(other, binary, evaluated):
     assert told.calls[0][0] == 3 if other is None else told.calls[0][0] < 1
 
 
-@pytest.mark.parametrize("change", ["versions", "files"])
+@pytest.mark.parametrize("change", ["versions", "source", "library"])
 def test_other_versions_find_nothing(change, binary, tmp_path, monkeypatch):
     with Checkpoint(tmp_path).opened("one", binary) as units:
         units.add("a", 1)
     assert "a" in Checkpoint(tmp_path).opened("one", binary)
-    room._software.cache_clear()
+    fingerprints._software.cache_clear()
     if change == "versions":
-        monkeypatch.setattr(room, "software_versions", lambda: {"tensormargin": "another"})
+        monkeypatch.setattr(fingerprints, "software_versions", lambda: {"tensormargin": "another"})
     else:
-        copy = shutil.copytree(Path(room.__file__).parents[1], tmp_path / "copy", ignore=shutil.ignore_patterns("*.so"))
-        monkeypatch.setattr(room, "__file__", str(copy / "data" / "checkpoints.py"))
-        assert "a" in Checkpoint(tmp_path).opened("one", binary)
-        room._software.cache_clear()
-        os.utime(copy / "__init__.py", (0, 0))
+        copy = shutil.copytree(Path(room.__file__).parents[1], tmp_path / "copy")
+        monkeypatch.setattr(fingerprints, "__file__", str(copy / "data" / "fingerprints.py"))
+        assert "a" in Checkpoint(tmp_path).opened("one", binary)  # wherever it is installed
+        fingerprints._software.cache_clear()
+        changed = copy / "__init__.py" if change == "source" else next(copy.rglob("*.so"))
+        changed.write_bytes(changed.read_bytes().replace(b"e", b"o", 1))
     assert "a" not in Checkpoint(tmp_path).opened("one", binary)
-    room._software.cache_clear()
+    fingerprints._software.cache_clear()
 
 
 def test_fresh_forgets(binary, tmp_path):
@@ -298,14 +299,42 @@ def test_other_values_are_not_kept(value, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", "3", '{"b": {"kind": "array"}}', '{"b": {"kind": "array", "content": "?", "dtype": 1}}']
-)
-def test_a_damaged_file_is_computed_again(text, tmp_path):
+    "text",
+    ["", "{", "[1]", "3", '{"b": {"kind": "array"}}', '{"b": {"kind": "array", "content": "?", "dtype": 1}}',
+     '{"a": 2}', '{"b": {"kind": 1}}', '{"b": {"kind": "tuple"}}', "[" * 10**5, '{"b": ' * 10**5, "\xff"],
+    ids=lambda text: text[:40],
+)  # fmt: skip
+def test_other_files_are_not_read(text, tmp_path):
     with Units(tmp_path) as units:
         units.add("a", 1)
-    (tmp_path / "damaged.json").write_text(text)
-    (tmp_path / ".hidden.json.part").write_text('{"c": 1}')
+    (stored,) = tmp_path.glob("*.json")
+    for name in ("edited.json", f"{'0' * 64}.json", ".hidden.json.part"):
+        (tmp_path / name).write_text(text)
     assert dict(Units(tmp_path)) == {"a": 1}
+    stored.write_text(text)
+    assert dict(Units(tmp_path)) == {}
+
+
+def test_no_changed_bit_is_read(tmp_path):
+    with Units(tmp_path) as units:
+        units.add("scores", [0.5, {"a": np.arange(3.0)}])
+    (stored,) = tmp_path.glob("*.json")
+    content = stored.read_bytes()
+    for place in range(len(content)):
+        stored.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        assert dict(Units(tmp_path)) == {}
+    stored.write_bytes(content)
+    assert list(Units(tmp_path)) == ["scores"]
+
+
+def test_units_of_another_computation_are_not_read(tmp_path):
+    for name in ("first", "second"):
+        with Checkpoint(tmp_path).opened(name) as units:
+            units.add("score", name)
+    first, second = sorted(tmp_path.glob("*-*"))
+    for path in first.glob("*.json"):
+        shutil.copy(path, second)
+    assert dict(Checkpoint(tmp_path).opened("second")) == {"score": "second"}
 
 
 def double(value):
@@ -345,9 +374,10 @@ def test_a_folder_that_cannot_be_written_to_is_no_obstacle(binary, tmp_path):
 
 
 def test_a_local_scorer_is_no_obstacle(binary, tmp_path):
-    local = make_scorer(lambda y, predicted: np.mean(y == predicted))
-    with pytest.warns(RuntimeWarning, match="finished work cannot be kept"):
-        search(scoring=local).fit(*binary, checkpoint=Checkpoint(tmp_path))
+    for share, found in ((1, False), (1, True), (2, False)):
+        local, checkpoint = make_scorer(lambda y, predicted: np.mean(y == predicted) / share), Checkpoint(tmp_path)  # noqa: B023
+        search(scoring=local).fit(*binary, checkpoint=checkpoint)
+        assert checkpoint.resumed == found
 
 
 def test_without_a_checkpoint_nothing_is_identified(monkeypatch):
@@ -358,25 +388,82 @@ def test_without_a_checkpoint_nothing_is_identified(monkeypatch):
     assert units.below("key") is None
 
 
+def long_ago(*folders: Path) -> None:
+    for folder in folders:
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (0, 0), follow_symlinks=False)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
 def test_old_work_is_swept_and_that_of_other_runs_stays(tmp_path):
-    for name in ("old", "new"):
-        with Units(tmp_path / name) as units:
+    for name in ("old", "new", "resumed"):
+        with Checkpoint(tmp_path).opened(name) as units:
             units.add("a", 1)
-    os.utime(tmp_path / "old", (0, 0))
+    with Checkpoint(tmp_path).opened("resumed") as units, units.below("0/1").opened("search") as inside:
+        inside.add("a", 1)
+    long_ago(*tmp_path.glob("old-*"), *tmp_path.glob("resumed-*"))
+    os.utime(next(tmp_path.glob("resumed-*/inside-*/search-*/*.json")))
     checkpoint = Checkpoint(tmp_path)
     with checkpoint.opened("mine") as units:
         units.add("a", 1)
     checkpoint.remove()
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert [path.name.partition("-")[0] for path in sorted(tmp_path.iterdir())] == ["new", "resumed"]
+
+
+def test_nothing_but_the_work_of_checkpoints_is_removed(tmp_path):
+    with Checkpoint(tmp_path).opened("search") as units:
+        units.add("a", 1)
+    (made,) = tmp_path.iterdir()
+    backup = shutil.copytree(made, tmp_path / "backup")  # with a marker, and another name
+    another = tmp_path / f"search-{'0' * 40}"  # with such a name, and no marker
+    photos = tmp_path / "photos"
+    for folder in (another, photos, tmp_path / "empty"):
+        folder.mkdir()
+    for folder in (another, photos, backup, tmp_path):
+        (folder / "photo.jpg").touch()
+        (folder / f"{'1' * 64}.json").touch()
+    (another / MARKER).write_text("mine")
+    (tmp_path / f"linked-{'0' * 40}").symlink_to(shutil.copytree(made, tmp_path / "target" / made.name))
+    before = names(tmp_path)
+    long_ago(tmp_path)
+    with Checkpoint(tmp_path, fresh=True).opened("search") as units:
+        units.add("a", 1)
+    checkpoint = Checkpoint(tmp_path)
+    with checkpoint.opened("search") as units:
+        (units._folder / "notes.txt").touch()
+    checkpoint.remove()
+    left = [made.name, f"{made.name}/{MARKER}", f"{made.name}/notes.txt"]
+    assert names(tmp_path) == sorted([*left, *(name for name in before if not name.startswith(made.name))])
+    (made / "notes.txt").unlink()
+    checkpoint.remove()
+    assert names(tmp_path) == [name for name in before if not name.startswith(made.name)]
+
+
+def test_a_folder_that_was_there_stays(tmp_path):
+    checkpoint = Checkpoint(tmp_path)
+    with checkpoint.opened("search") as units:
+        units.add("a", 1)
+    checkpoint.remove()
+    assert names(tmp_path) == []
+    assert tmp_path.exists()
 
 
 def test_what_was_kept_inside_a_unit_goes_with_it(tmp_path):
     with Units(tmp_path) as units:
-        with units.below("0/1").opened("search") as inside:
-            inside.add("a", 1)
-        assert len(list(tmp_path.rglob("*.json"))) == 1
+        for key in ("0/1", "0-1"):
+            with units.below(key).opened("search") as inside:
+                inside.add("a", key)
+        assert len(list(tmp_path.rglob("*.json"))) == 2
         units.finish("0/1", 2)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+        assert dict(units.below("0-1").opened("search")) == {"a": "0-1"}
+        (units.below("0-1").folder / "notes.txt").touch()
+        units.finish("0-1", 3)
+    left = {name.rpartition("/")[2] for name in names(tmp_path) if "/" in name}
+    assert left == {MARKER, "notes.txt"}
+    assert dict(Units(tmp_path)) == {"0/1": 2, "0-1": 3}
 
 
 def test_models_of_other_libraries_can_be_evaluated(binary, tmp_path):

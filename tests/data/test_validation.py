@@ -10,7 +10,8 @@ from conftest import low_rank_classes
 from tensormargin import SampleSet, TensorMarginClassifier, activation_pattern, margin_report
 from tensormargin.data import checked_labels, checked_training
 from tensormargin.data.validation import checked_groups
-from tensormargin.io import predictions_of, write_predictions
+from tensormargin.io import write_predictions
+from tensormargin.io.predictions import predictions_of
 
 X = np.zeros((4, 2, 3))
 WORDS = ["b", "a", "b", "c"]
@@ -184,7 +185,7 @@ class TestWhoeverTakesLabels:
         made = SampleSet(samples, series, runs, None, None, "by hand", "arrays", ())
         assert type(made.target) is type(made.groups) is np.ndarray
         assert made.target.tolist() == words.tolist()
-        write_predictions(tmp_path / "predictions.csv", predictions_of(clf, made))
+        write_predictions(tmp_path / "predictions.csv", [predictions_of(clf, made)])
         table = pd.read_csv(tmp_path / "predictions.csv")
         assert table["label"].tolist() == words.tolist()
         assert table["group"].tolist() == (np.arange(40) // 5).tolist()

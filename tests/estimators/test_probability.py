@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from campaigns import chances
 from conftest import low_rank_classes
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
 
-from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, make_method
+from tensormargin import TensorMarginClassifier, TensorMarginClassifierCV, TensorScaler, make_method
 from tensormargin.data import content_ranks
 from tensormargin.estimators.classifier import _folds
 from tensormargin.fitting import calibrate, class_probabilities
@@ -74,6 +76,34 @@ class TestProbabilities:
         weighted = clone(clf).fit(X, y, counts)
         repeated = clone(clf).fit(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order])
         np.testing.assert_allclose(weighted.calibration_, repeated.calibration_, rtol=1e-4)
+
+    def test_hold_for_new_groups_if_groups_are_given(self):
+        """Each group has a fingerprint, which tells the label of its own samples and of no others."""
+        rng = np.random.default_rng(0)
+        groups = np.repeat(np.arange(40), 5)
+        y = rng.permutation(np.arange(40) % 2)[groups]
+        X = 3 * rng.standard_normal((40, 6, 10))[groups] + rng.standard_normal((200, 6, 10))
+        clf = TensorMarginClassifier("full", probability=True, random_state=0)
+        new = 3 * rng.standard_normal((200, 6, 10))
+        confidence = [
+            clone(clf).fit(X, y, groups=labels).predict_proba(new).max(axis=1).mean() for labels in (None, groups)
+        ]
+        assert confidence[0] > 0.8
+        assert confidence[1] < 0.65
+
+    def test_groups_are_routed_and_checked(self, digits):
+        X, y = digits
+        groups = np.arange(len(X)) // 3
+        clf = TensorMarginClassifier("full", probability=True, random_state=0)
+        expected = clone(clf).fit(X, y, groups=groups).calibration_
+        with config_context(enable_metadata_routing=True):
+            routed = make_pipeline(TensorScaler(), clf).fit(X, y, groups=groups)[-1].calibration_
+        assert routed.shape == expected.shape
+        assert not np.array_equal(expected, clone(clf).fit(X, y).calibration_)
+        with pytest.raises(ValueError, match="groups"):
+            clf.fit(X, y, groups=groups[1:])
+        with pytest.raises(ValueError, match="'two' has 1"):
+            clf.fit(X, y, groups=np.where(y == "two", 0, 1 + groups % 7))
 
     def test_no_copy_of_a_left_out_sample_is_trained_on(self, digits):
         X, y = np.repeat(digits[0], 2, axis=0), np.repeat(digits[1], 2)

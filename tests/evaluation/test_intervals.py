@@ -235,7 +235,7 @@ def test_equal_predictions_do_not_make_an_interval_of_width_zero():
     for found in (
         paired_difference(right, right),
         paired_difference(right, right, np.arange(24) % 6),
-        paired_difference(right, right, by_split=np.zeros(3), n_train=27),
+        paired_difference(np.tile(right, (3, 1)), np.tile(right, (3, 1)), n_train=27),
     ):
         assert found.difference == 0.0
         assert found.low < -0.01
@@ -244,14 +244,36 @@ def test_equal_predictions_do_not_make_an_interval_of_width_zero():
         assert not found.significant
 
 
-def test_over_repeats_the_error_is_corrected():
+def test_repeats_of_one_outcome_say_as_much_as_the_outcome():
     rng = np.random.default_rng(3)
-    ours, theirs = (rng.uniform(size=(2, 4, 200)) < 0.7).astype(float)
-    by_split = rng.normal(0.05, 0.2, 12)
-    found = paired_difference(ours, theirs, by_split=by_split, n_train=2 * 4 * 200 / 12)
-    assert (found.unit, found.n_units) == ("split", 12)
-    assert found.error == pytest.approx(corrected_error(by_split, 0.5))
-    assert found.high - found.low == pytest.approx(2 * t.ppf(0.975, 11) * found.error)
+    ours, theirs = (rng.uniform(size=(2, 200)) < 0.7).astype(float)
+    once = paired_difference(ours, theirs, n_train=150)
+    repeated = paired_difference(np.tile(ours, (4, 1)), np.tile(theirs, (4, 1)), n_train=150)
+    assert (repeated.low, repeated.high, repeated.error) == pytest.approx((once.low, once.high, once.error))
+    assert repeated.p_value == pytest.approx(2 * norm.sf(abs(once.low + once.high) / 2 / once.error))
+
+
+def test_repeats_that_disagree_average_out():
+    """Two repeats with independent outcomes of each sample have half of the variance of one."""
+    rng = np.random.default_rng(4)
+    ours, theirs = (rng.uniform(size=(2, 2, 20_000)) < 0.7).astype(float)
+    errors = [paired_difference(ours[:count], theirs[:count]).error for count in (1, 2)]
+    assert errors[0] / errors[1] == pytest.approx(np.sqrt(2), rel=0.02)
+
+
+def test_the_detectable_difference_is_found_in_four_of_five_data_sets():
+    rng = np.random.default_rng(5)
+
+    def differences(gain):
+        shares = np.array([[[0.6 + gain]], [[0.6]]])
+        draws = [(rng.uniform(size=(2, 2, 120)) < shares).astype(float) for _ in range(400)]
+        return [paired_difference(*outcomes) for outcomes in draws]
+
+    equal = differences(0.0)
+    detectable = np.median([one.detectable() for one in equal])
+    assert detectable == pytest.approx(2.8 * np.sqrt(2 * 0.24 / 240), abs=0.01)
+    assert np.mean([one.significant for one in differences(detectable)]) == pytest.approx(0.8, abs=0.07)
+    assert equal[0].detectable(6) > equal[0].detectable()
 
 
 @pytest.mark.parametrize("kind", ["samples", "groups", "classes"])

@@ -229,7 +229,7 @@ def test_every_sample_is_tested_once_a_repeat(repeats, grouped, binary, groups):
     assert found.accuracy > 0.75
     assert found.reference > 0.7
     assert found.interval.unit == ("group" if grouped else "sample")
-    assert found.difference.unit == ("group" if grouped else "sample" if repeats == 1 else "split")
+    assert found.difference.unit == ("group" if grouped else "sample")
     kind = "folds that keep groups together" if grouped else "stratified folds"
     assert found.scheme == f"3 {kind}" + (", drawn 2 times" if repeats == 2 else "")
     done = [call[0] for call in told]

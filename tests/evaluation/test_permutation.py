@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import TensorMarginClassifier
-from tensormargin.evaluation import nested_evaluation, permutation_test
+from tensormargin.data import LeakageWarning
+from tensormargin.evaluation import nested_evaluation, permutation, permutation_test
 from tensormargin.selection import TensorMarginClassifierCV
 from tensormargin.transformers import TensorScaler
 
@@ -308,3 +309,33 @@ def test_side_by_side_both_evaluations_give_the_same_number_by_default():
         nested = nested_evaluation(search, X, y)
         assert permutation_test(search, X, y, n_permutations=1).score == pytest.approx(nested.interval.score)
         assert search.random_state is None
+
+
+def blocks_with_noise(seed, n_runs=6):
+    """Return runs of eight blocks of five samples that share most of their noise, with labels that say nothing."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([rng.permutation(np.arange(8) % 2) for _ in range(n_runs)], 5, axis=1).ravel()
+    noise = np.repeat(rng.standard_normal((8 * n_runs, 3, 4)), 5, axis=0)
+    return noise + 0.3 * rng.standard_normal((40 * n_runs, 3, 4)), labels, np.repeat(np.arange(n_runs), 40)
+
+
+def test_blocks_of_a_run_exchange_their_labels():
+    """Exchanging labels of samples finds a difference in 15 % of such data sets, not in 5: neighbours share noise."""
+    _, y, runs = blocks_with_noise(0)
+    model = TensorMarginClassifier("full", lam=0.1)
+    tests = [permutation_test(model, *blocks_with_noise(seed), cv=3, n_permutations=19) for seed in range(24)]
+    assert {test.permuted_what for test in tests} == {"labels of blocks within groups"}
+    assert np.mean([test.p_value <= 0.05 for test in tests]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 24)
+    exchange = permutation._Exchange(y, runs)
+    permuted = exchange.permuted(np.random.RandomState(0))
+    for run in range(6):
+        rows = permuted[runs == run].reshape(8, 5)
+        assert np.all(rows == rows[:, :1])
+        assert rows.sum() == y[runs == run].sum()
+
+
+def test_too_few_blocks_are_warned_of():
+    y, runs = np.tile(np.repeat([0, 1], 20), 3), np.repeat(np.arange(3), 40)
+    with pytest.warns(LeakageWarning, match="average the samples of each block"):
+        exchange = permutation._Exchange(y, runs)
+    assert exchange.what == "labels within groups"

@@ -159,6 +159,13 @@ def test_brainvision_recordings(tmp_path):
         (tmp_path / "in" / "r.vhdr").write_text(text.replace("DataFile=r.eeg", line), encoding="utf-8")
         with pytest.raises(BadFileError, match="leads out of"):
             load_samples(tmp_path / "in" / "r.vhdr", tmin=0, tmax=0.1)
+    # As MNE decodes this header, the name of the marker file is "../r.vmrk".
+    text = text.replace("Codepage=UTF-8", "Codepage=UTF-7").replace("µV", "uV").replace("=r.vmrk", "=+AC4ALgAv-r.vmrk")
+    (tmp_path / "in" / "r.vhdr").write_text(text, encoding="utf-8")
+    (tmp_path / "in" / "r.eeg").write_bytes((tmp_path / "r.eeg").read_bytes())
+    (tmp_path / "in" / "+AC4ALgAv-r.vmrk").write_bytes((tmp_path / "r.vmrk").read_bytes())
+    with pytest.raises(BadFileError, match=r"\.\./r\.vmrk leads out of"):
+        load_samples(tmp_path / "in" / "r.vhdr", tmin=0, tmax=0.1)
 
 
 def test_parts_of_a_recording_must_be_in_its_folder(tmp_path):

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from tensormargin import TensorMarginClassifier, TensorScaler
 from tensormargin.data import Axis
 from tensormargin.io import BadFileError, ModelFile, load_model, load_samples, load_views, save_model
-from tensormargin.io.model_checks import check_facts
+from tensormargin.io.models import check_facts
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 

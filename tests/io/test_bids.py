@@ -8,7 +8,7 @@ import pytest
 from conftest import run
 
 from tensormargin import load_samples
-from tensormargin.io import BadFileError
+from tensormargin.io import BadFileError, quick_classes
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -89,23 +89,26 @@ def test_runs_of_volumes_in_derivatives(study):
         for number in (1, 2):
             name = f"sub-0{subject}/func/sub-0{subject}_task-rest_run-{number}_bold.nii.gz"
             write(prepared / name, 10 * subject + number, (*SHAPE, 2 + number))
-    samples = load_samples(prepared, labels="group")
+    with pytest.raises(BadFileError, match=r"participants\.tsv leads out of .*--allow-external"):
+        load_samples(prepared, labels="group")
+    known = {"labels": "group", "allow_external": True}  # the table of participants is two levels above
+    samples = load_samples(prepared, **known)
     assert samples.data.shape == (28, *SHAPE)
     np.testing.assert_array_equal(samples.data[:, 0, 0, 0], np.repeat([11, 12, 21, 22, 31, 32, 41, 42], [3, 4] * 4))
     assert samples.groups.tolist() == np.repeat(["sub-01", "sub-02", "sub-03", "sub-04"], 7).tolist()
     assert samples.names[3] == "sub-01/func/sub-01_task-rest_run-2_bold.nii.gz:0"
-    runs = load_samples(prepared, labels="group", groups="run").groups
+    runs = load_samples(prepared, **known, groups="run").groups
     assert runs.tolist() == [f"sub-0{s}_run-{r}" for s in range(1, 5) for r in (1, 2) for _ in range(2 + r)]
-    lazy = load_samples(prepared, labels="group", lazy=True)
+    lazy = load_samples(prepared, **known, lazy=True)
     np.testing.assert_array_equal(lazy.data.compute(), samples.data)
     np.testing.assert_array_equal(
-        load_samples(prepared, labels="group", confounds="age").confounds["age"][:8], [30] * 7 + [31]
+        load_samples(prepared, **known, confounds="age").confounds["age"][:8], [30] * 7 + [31]
     )
     each = load_samples(prepared, labels_from=np.arange(28) % 2)
     assert each.target.tolist() == (np.arange(28) % 2).tolist()
     write(prepared / "sub-04/func/sub-04_task-rest_run-2_bold.nii.gz", 1, (4, 5, 2, 3))
     with pytest.raises(BadFileError, match="all volumes must have one shape"):
-        load_samples(prepared, labels="group")
+        load_samples(prepared, **known)
 
 
 def test_runs_of_one_subject_are_groups(tmp_path):
@@ -122,6 +125,24 @@ def test_links_may_not_lead_out_of_the_data_set(study, tmp_path):
     with pytest.raises(BadFileError, match="leads out of"):
         load_samples(study, labels="group")
     assert len(load_samples(study, labels="group", allow_external=True).data) == 4
+
+
+def test_the_table_of_participants_may_not_be_a_link_to_elsewhere(study, tmp_path):
+    (study / "participants.tsv").rename(tmp_path / "people.tsv")
+    (study / "participants.tsv").symlink_to(tmp_path / "people.tsv")
+    with pytest.raises(BadFileError, match=r"participants\.tsv leads out of"):
+        load_samples(study, labels="group", confounds="age")
+    with pytest.raises(BadFileError, match=r"participants\.tsv leads out of"):
+        quick_classes(study, "group")
+    assert len(load_samples(study, labels="group", confounds="age", allow_external=True).data) == 4
+
+
+def test_the_data_set_and_its_files_may_be_links_of_the_user(study, tmp_path):
+    (tmp_path / "link").symlink_to(study)
+    (study / "store").mkdir()
+    for path in (study / "sub-01" / "anat" / "sub-01_T1w.nii.gz", study / "participants.tsv"):
+        path.symlink_to(path.rename(study / "store" / path.name))  # as git-annex does it
+    assert len(load_samples(tmp_path / "link", labels="group").data) == 4
 
 
 def test_commands_take_data_sets(study, tmp_path):

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
 import warnings
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import h5py
@@ -29,10 +34,10 @@ from scipy.io import loadmat, savemat
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # campaigns are not installed
 
-from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, read_file, write_damaged
+from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, Loader, read_file, write_damaged
 
 from tensormargin.data import FileRules, parsed_bytes
-from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of
+from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of, write_samples
 from tensormargin.io.arrays import open_arrays
 from tensormargin.io.readers import process
 from tensormargin.io.readers.process import ALLOCATOR, read_message, write_message
@@ -41,6 +46,7 @@ from tensormargin.runtime import in_bytes, listed, quoted
 X = np.random.default_rng(0).integers(0, 200, (6, 4, 5)).astype(np.uint8)
 Y = np.arange(6) % 2
 SLOW = ("many_members", "long_tail")  # a second each: only in the campaign
+LONG = ("blanks_in_a_header", "lists_without_an_end", "blanks_in_mode_names")  # took hours
 
 
 def refused(path, *words, **options):
@@ -79,18 +85,28 @@ FAULTS = {
     "link_in_a_store": "leads out of",
     "path_out_of_a_table": "row 1",
     "folder_of_another_encoding": "not UTF-8",
+    "cells_elsewhere": "lies in another file (external storage)",
+    "header_elsewhere": "leads out of",
+    "link_to_participants": "leads out of",
+    "participants_above": "leads out of",
+    "link_to_events": "its events",
+    "events_above": "its events",
+    "link_to_confounds": "leads out of",
+    "volume_that_is_its_own_link": "cannot be opened",
+    "blanks_in_a_header": '"lines" must be',
+    "lists_without_an_end": '"lines" must be',
+    "long_line": "at most 1048576 characters",
+    "blanks_in_mode_names": "name or name[unit]",
 }
 
 
-@pytest.mark.parametrize("name", [name for name in CRAFTED if name not in SLOW])
+@pytest.mark.parametrize("name", [name for name in CRAFTED if name not in (*SLOW, *LONG)])
 def test_crafted_files_are_refused(name, tmp_path):
     folder = tmp_path / "files"
     folder.mkdir()
     path, options = CRAFTED[name](folder)
-    for name_of_file in {"labels_from", "events"} & set(options):
-        options[name_of_file] = folder / options[name_of_file]
     with pytest.raises(BadFileError) as caught:
-        load_samples(folder / path, **options)
+        loaded(folder, path, options)
     message = str(caught.value)
     assert str(folder) in message
     assert FAULTS.get(name, "") in message
@@ -106,6 +122,125 @@ def test_files_elsewhere_can_be_allowed(name, tmp_path):
     path, options = CRAFTED[name](tmp_path / "files")
     found = load_samples(tmp_path / "files" / path, allow_external=True, **options)
     assert found.data.shape[1:] in ((8,), (8, 9))
+
+
+def test_files_that_the_user_names_may_be_links(tmp_path):
+    """What such a file leads to must lie beside the link."""
+    (tmp_path / "files").mkdir()
+    np.save(tmp_path / "a.npy", X)
+    (tmp_path / "labels.csv").write_text("label\n" + "\n".join(map(str, Y)))
+    for name in ("a.npy", "labels.csv"):
+        (tmp_path / "files" / name).symlink_to(tmp_path / name)
+    found = load_samples(tmp_path / "files" / "a.npy", labels_from=tmp_path / "files" / "labels.csv")
+    assert found.target.tolist() == Y.tolist()
+
+
+LEADING = ("link_to_participants", "link_to_events", "link_to_confounds", "header_elsewhere", "fdt_elsewhere")
+watched: list[tuple[Path, set[Path]]] = []  # folders, and the files in them that are opened
+
+
+@cache
+def watch():
+    def record(event, arguments):
+        if watched and event == "open" and isinstance(arguments[0], str | bytes):
+            path, (folder, opened) = Path(os.path.abspath(os.fsdecode(arguments[0]))), watched[-1]
+            opened.update([path] if path.is_relative_to(folder) and path.exists() else [])
+
+    sys.addaudithook(record)  # which stays
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *LEADING])
+def test_every_file_is_checked_before_it_is_opened(name, tmp_path, monkeypatch):
+    """All files that Python opens, here also those of the reader process, were checked by the same function."""
+    write, options = (CRAFTED[name], {"allow_external": True}) if name in LEADING else (FORMATS[name].write, {})
+    path, more = write(tmp_path)
+    checked, opened, check_file = set(), set(), FileRules.check_file
+
+    def check(rules, path, *origin):
+        checked.add(Path(os.path.abspath(path)))
+        check_file(rules, path, *origin)
+
+    monkeypatch.setattr(sys, "frozen", True, raising=False)  # without another process
+    monkeypatch.setattr(FileRules, "check_file", check)
+    watch()
+    watched.append((tmp_path, opened))
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            loaded(tmp_path, path, {**options, **more})
+    finally:
+        watched.pop()
+    assert opened <= checked
+    assert opened or name in ("HDF5", "HDF5, compressed", "TIFF scene"), "C code opens these"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names are not allowed")
+@pytest.mark.parametrize("name", FORMATS)
+def test_paths_are_paths(name, tmp_path, monkeypatch):
+    """Names that libraries might take for addresses, drivers, patterns or numbers are names of folders."""
+    (tmp_path / "plain").mkdir()
+    monkeypatch.chdir(tmp_path)
+    odd = Path("reference::a", 's3:NETCDF:"x"', "[*?]%20#!%d$b")
+    path, options = FORMATS[name].write(tmp_path / "plain")
+    shutil.copytree(tmp_path / "plain", odd)
+    np.testing.assert_array_equal(loaded(odd, path, {**options}), loaded(tmp_path / "plain", path, options))
+
+
+def test_a_folder_is_no_chain_of_addresses(tmp_path, monkeypatch):
+    """A folder named reference::evil.zarr, beside a file evil.zarr that fsspec takes for references to files."""
+    (tmp_path / "secret").write_bytes(bytes(range(48)))
+    evil = Path("reference::evil.zarr")
+    (tmp_path / "in" / evil).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "in")
+    (evil / "0.0").touch()
+    about = {"zarr_format": 2, "shape": [6, 8], "chunks": [6, 8], "dtype": "|u1", "fill_value": 0, "order": "C"}
+    references = {".zarray": json.dumps({**about, "compressor": None, "filters": None}), "0.0": [f"{tmp_path}/secret"]}
+    Path("evil.zarr").write_text(json.dumps({"version": 1, "refs": references}), encoding="utf-8")
+    refused(evil, "not a Zarr store", need_labels=False)
+    write_samples("memory::a.zarr", [X], X.shape, X.dtype, {"y": Y})
+    np.testing.assert_array_equal(load_samples("memory::a.zarr").data, X)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("kind", ["external", "virtual", "link"])
+def test_hdf5_leads_to_regular_files_only(kind, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(tmp_path / "a.mat", "w", userblock_size=512) as file:
+        if kind == "external":
+            file.create_dataset("X", (6, 8), "u1", external=[(str(tmp_path / "pipe"), 0, 48)])
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout((6, 8), "u1")
+            layout[:] = h5py.VirtualSource("pipe", "X", (6, 8))
+            file.create_virtual_dataset("X", layout)
+        else:
+            file["X"] = h5py.ExternalLink("pipe", "X")
+    refused(tmp_path / "a.mat", "regular files only", need_labels=False, allow_external=True)
+
+
+def test_text_of_files_takes_linear_time(tmp_path):
+    """Long lines, names and labels, of the kind that regular expressions need quadratic or cubic time for."""
+    np.savez(tmp_path / "a.npz", **{"X": X, "y": Y, "a_" * 15_000 + "!": Y, "subject" * 4000 + "s": Y, "S" * 60_000: Y})
+    names = ["label", "sub" * 30_000, "sub-" * 20_000, " " * 100_000 + "x"]
+    rows = [["0" * 100_000 + end, "sub-" * 20_000, "+" * 100_000, "1" * 100_000 + "."] for end in "ababab"]
+    (tmp_path / "labels.csv").write_text("\n".join(",".join(row) for row in (names, *rows)))
+    loader = Loader()  # a process that may take a minute per file
+    try:
+        assert loader.load(tmp_path, "a.npz", {})["kind"] == "values"
+        assert loader.load(tmp_path, "a.npz", {"labels_from": "labels.csv"})["kind"] == "values"
+        for name in LONG:
+            found = loader.load(tmp_path, *CRAFTED[name](tmp_path))
+            assert found["kind"] == "message"
+            assert FAULTS[name] in found["text"]
+    finally:
+        loader.end()
+
+
+def test_paths_in_a_table_of_labels_that_lead_nowhere(tmp_path):
+    (tmp_path / "samples").mkdir()
+    np.save(tmp_path / "samples" / "a.npy", X[0])
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "labels.csv").write_text("path,label\na\0.npy,x\nloop,y\n", encoding="utf-8")
+    with pytest.raises(BadFileError, match=r"labels\.csv: has no row for 1 of 1 samples"):
+        load_samples(tmp_path / "samples", labels_from=tmp_path / "labels.csv")
 
 
 def test_the_command_line_has_the_same_rules(tmp_path):
@@ -296,8 +431,77 @@ def test_digests_of_folders_and_tables(tmp_path):
     assert np.array_equal(load_samples(tmp_path / "t.csv").data, X)
     np.save(tmp_path / names[3], X[4])
     refused(tmp_path / "all", "was expected", sha256=digest)
+    (tmp_path / "all" / "link").symlink_to(tmp_path / "t.csv")
+    refused(tmp_path / "all", "leads out of", sha256=digest)
+    refused(tmp_path / "all", "was expected", sha256=digest, allow_external=True)
     with pytest.raises(BadFileError, match=r"3\.npy: has the SHA-256 digest"):
         load_samples(tmp_path / "t.csv")
+
+
+# ------------------------------------------------------------------------------------------ files that become shorter
+
+CUT = """
+import os, sys
+import numpy as np
+from tensormargin import TensorMarginClassifier, load_samples
+from tensormargin.io import BadFileError, load_scene
+X, y = np.random.default_rng(0).normal(size=(8, 64, 64)), np.arange(8) % 2
+np.save("a.npy", X)
+np.save("b.npy", X)
+np.savez("c.npz", X=X, y=y)
+X.tofile("d.img")
+with open("d.hdr", "w") as file:
+    file.write("ENVI\\nsamples = 64\\nlines = 64\\nbands = 8\\ndata type = 5\\ninterleave = bsq\\n")
+loaded = load_samples("a.npy", labels_from=y)
+lazy = [load_samples("b.npy", labels_from=y, lazy=True, chunks=4), load_samples("c.npz", lazy=True, chunks=4)]
+scene = load_scene("d.hdr")
+for name in ("a.npy", "b.npy", "c.npz", "d.img"):
+    os.truncate(name, 4096)
+assert (loaded.data == X).all() and (scene.data == np.moveaxis(X, 0, -1)).all()
+TensorMarginClassifier("cp", max_iter=2).fit(loaded.data, y)
+for samples in lazy:
+    try:
+        TensorMarginClassifier("cp", max_iter=2).fit(samples.data, y)
+    except BadFileError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files that are open cannot be cut")
+def test_files_that_are_cut_short_after_they_were_opened(tmp_path):
+    command = [sys.executable, "-c", CUT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr  # -7 is SIGBUS
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [f"{tmp_path}/b.npy", f"{tmp_path}/c.npz"]
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_files_that_are_cut_short_while_they_are_read(name, tmp_path):
+    large = np.random.default_rng(0).normal(size=(6, 64, 64))
+    np.save(tmp_path / "a.npy", large)
+    np.savez(tmp_path / "a.npz", X=large)
+    part = (slice(4, 6), slice(None), slice(1, 3))
+    with open_arrays(tmp_path / name) as held:
+        np.testing.assert_array_equal(held["X"].read(part), large[part])
+        os.truncate(tmp_path / name, 100_000)
+        with pytest.raises(ValueError, match="cut short"):  # which becomes a BadFileError behind this block
+            held["X"].read(part)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 0, 2), (5, 4, 3), (3, 200, 300), (2, 3, 70_000)])
+def test_parts_of_arrays_in_files(shape, order, tmp_path):
+    """Small and large rows, in both orders, cut along each axis."""
+    values = np.asarray(np.random.default_rng(0).normal(size=shape), np.float32, order=order)
+    np.save(tmp_path / "a.npy", values)
+    np.savez(tmp_path / "a.npz", X=values)
+    for name in ("a.npy", "a.npz"):
+        with open_arrays(tmp_path / name) as held:
+            found = held["X"].read()
+            assert found.dtype == values.dtype
+            np.testing.assert_array_equal(found, values)
+            for axes in product((slice(None), slice(1, 2), slice(-3, None)), repeat=len(shape)):
+                np.testing.assert_array_equal(held["X"].read(axes), values[axes])
 
 
 # --------------------------------------------------------------------------------------------------- the reader process

@@ -138,13 +138,25 @@ def test_samples_that_are_not_clear_must_be_named(tmp_path):
     refused(tmp_path / "none.npz", "none of its arrays", "--samples")
 
 
-def test_npy_is_mapped_not_read(tmp_path):
+def test_npy_is_read_and_only_mapped_if_it_would_fill_the_memory(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", Y)
     found = load_samples(tmp_path / "x.npy", labels_from=tmp_path / "y.npy")
-    assert isinstance(found.data, np.memmap)
+    assert not isinstance(found.data, np.memmap)
     assert np.array_equal(found.data, X)
     assert found.target.tolist() == Y.tolist()
+    for order in "CF":
+        large = np.asarray(np.random.default_rng(0).normal(size=(6, 300, 200)), order=order)
+        np.save(tmp_path / "large.npy", large)
+        for options in ({"max_bytes": "1 MB"}, {}):
+            found = load_samples(tmp_path / "large.npy", labels_from=Y, **options)
+            assert isinstance(found.data, np.memmap) == bool(options)
+            np.testing.assert_array_equal(found.data, large)
+        with monkeypatch.context() as patch:
+            patch.setattr("tensormargin.runtime.host._free", lambda n_bytes=2 * large.nbytes: n_bytes)
+            found = load_samples(tmp_path / "large.npy", labels_from=Y)
+        assert isinstance(found.data, np.memmap)
+        np.testing.assert_array_equal(found.data, large)
     assert found.kind == "NumPy array"
     refused(tmp_path / "x.npy", "has no labels", "--labels-from")
 

@@ -305,17 +305,16 @@ def test_rows_come_back_as_they_were(tmp_path):
     assert parquet.read_table(store.exported).num_rows == 3
 
 
-def test_half_written_files_are_not_read_and_swept_away(tmp_path):
+def test_hidden_files_are_not_read_and_those_of_others_stay(tmp_path):
     store = RowStore(tmp_path / "rows", Row)
+    for folder in (tmp_path, tmp_path / "rows"):
+        folder.mkdir(exist_ok=True)
+        left = folder / ".abc.parquet.part"
+        left.write_bytes(b"PAR1 half")
+        os.utime(left, (1, 1))
     store.add([a_row()])
-    left = tmp_path / "rows" / ".abc.parquet.xyz.part"
-    left.write_bytes(b"PAR1 half")
-    assert len(store.read()) == 1
-    store.sweep()
-    assert left.exists()  # another process may be writing it
-    os.utime(left, (1, 1))
-    store.sweep()
-    assert not left.exists()
+    assert len(store.read()) == len(store.export()) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*.part")) == [".abc.parquet.part"] * 2
 
 
 def test_rows_of_another_form_are_refused(tmp_path):

@@ -92,7 +92,8 @@ def test_nothing_from_the_data_becomes_markup(html):
 def test_the_page_needs_nothing_but_itself(html):
     assert re.findall(r'(?:src|href)="(?!data:image/svg|#)[^"]*"', html) == []
     assert "url(" not in html
-    assert "default-src 'none'" in html
+    for rule in ("default-src 'none'", "connect-src 'none'", "base-uri 'none'", "form-action 'none'"):
+        assert rule in html
 
 
 @two_classes
@@ -198,12 +199,16 @@ def test_the_page_of_a_comparison(comparison):
 
 
 def test_methods_differ_by_the_paired_difference():
-    one = {"method": "SVM", "best": "STM", "difference": -0.1, "low": -0.2, "high": -0.01, "p_value": 0.02}
-    two = {**one, "method": "LMDM", "low": -0.2, "high": 0.05, "p_value": 0.6}
+    one = {"method": "SVM", "against": "STM", "difference": -0.1, "low": -0.2, "high": -0.01, "p_value": 0.02}
+    one["detectable"] = 0.08
+    two = {**one, "method": "LMDM", "low": -0.2, "high": 0.05, "p_value": 0.6, "detectable": 0.15}
+    three = {**one, "method": "LinearSVC", "difference": 0.1, "significant": True}
     few = {**one, "low": None, "high": None, "p_value": None, "significant": False}
-    assert format_differences([{**one, "significant": True}, {**two, "significant": False}]) == [
-        "Significantly below STM: SVM.",
-        "Not significantly different from STM: LMDM.",
+    assert format_differences([{**one, "significant": True}, {**two, "significant": False}, three]) == [
+        "Significantly better than STM: LinearSVC.",
+        "Significantly worse than STM: SVM.",
+        "Not significantly different from STM: LMDM. A true difference of 15 points would have been found in 4 of 5 "
+        "such comparisons.",
     ]
     assert format_differences([few]) == ["There are too few groups to tell whether methods differ."]
 

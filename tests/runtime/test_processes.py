@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from tensormargin.cli import _running
-from tensormargin.runtime import worker_options
-from tensormargin.runtime.processes import remove_leftovers
+from tensormargin.runtime import mark, remove_leftovers, worker_options
+from tensormargin.runtime.folders import MARKER
 
 pytestmark = pytest.mark.usefixtures("heeded_signals")
 
@@ -66,20 +66,25 @@ def test_workers_of_a_killed_process_end_and_their_folder_is_removed_later(tmp_p
 def test_only_folders_without_an_owner_are_removed(tmp_path):
     kept = tmp_path / "elsewhere"
     kept.mkdir()
-    for name in ("tensormargin-living", "tensormargin-dead", "tensormargin-not ours", "joblib_memmapping_folder_1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "samples").touch()
-    for name in ("tensormargin-living", "tensormargin-dead"):
-        (tmp_path / name / "owner").touch()
-    (kept / "owner").touch()
-    (tmp_path / "tensormargin-link").symlink_to(kept)
-    with (tmp_path / "tensormargin-living" / "owner").open() as lock:
+    mark(kept)
+    living, dead = (tmp_path / f"tensormargin-{name}.part" for name in ("living00", "dead0000"))
+    others = [tmp_path / name for name in ("tensormargin-not_ours.part", "tensormargin-results", "joblib_memmapping")]
+    for folder in (living, dead, *others):
+        folder.mkdir()
+        (folder / "samples").touch()
+        mark(folder)
+    (others[0] / MARKER).write_text("Made by somebody else")
+    (others[1] / "owner").touch()  # which marked such folders in 0.2.0
+    (tmp_path / "tensormargin-unmarked.part").mkdir()
+    (tmp_path / "tensormargin-linked00.part").symlink_to(kept)
+    (tmp_path / "tensormargin-linked01.part").symlink_to(living)
+    with (living / MARKER).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove_leftovers(tmp_path)
-    left = sorted(path.name for path in tmp_path.iterdir())
-    others = ["tensormargin-link", "tensormargin-living", "tensormargin-not ours"]
-    assert left == ["elsewhere", "joblib_memmapping_folder_1", *others]
-    assert (kept / "owner").exists()
+    left = ["elsewhere", "tensormargin-linked00.part", "tensormargin-linked01.part", living.name]
+    assert {path.name for path in tmp_path.iterdir()} == {*left, *(folder.name for folder in others)}
+    assert all((folder / "samples").exists() for folder in (living, *others))
+    assert (kept / MARKER).exists()
 
 
 def test_no_options_where_joblib_starts_no_processes():
@@ -87,7 +92,7 @@ def test_no_options_where_joblib_starts_no_processes():
     assert worker_options(None) == {}
     with joblib.parallel_config(backend="threading"):
         assert worker_options(2) == {}
-    assert worker_options(2)["initargs"] == (os.getpid(),)
+    assert worker_options(2)["initargs"] == (os.getpid(), False)
     assert worker_options(2) == worker_options(2)  # so that processes are used again
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from tensormargin import Mask, TensorScaler, TensorUnion, load_samples
 from tensormargin.io import leakage_warnings
+from tensormargin.runtime import escaped, quoted, shortened
 from tensormargin.transformers import describe_step
 
 OBJECTS = re.compile(r"\b(?!Cov|Var)[A-Z]\w*[a-z]\w*\(|\barray\(|<[^<>]*\bobject\b|\bnp\.\w+\(|\bPipeline\b|\bdtype\b")
@@ -163,6 +165,19 @@ def test_methods_are_full_sentences(shown):
 def test_steps_in_words(step, words, brief):
     assert words is None or describe_step(step) == words
     assert brief is None or describe_step(step, brief=True) == brief
+
+
+def test_escaped_text_can_be_seen_and_stays_as_it_is():
+    text = "".join(map(chr, range(sys.maxunicode + 1)))
+    shown = escaped(text)
+    assert {char for char in shown if not char.isprintable()} == {"\n", "\t"}
+    assert (escaped(shown), shown.encode().decode()) == (shown, shown)
+    assert [char for char in text if char.isprintable() and char not in shown] == []
+    assert escaped("\x00\r\x1b\x7f\x9b\u200d\u202e\u2066\u2028\ufeff\udcff") == (
+        r"\x00\r\x1b\x7f\x9b\u200d\u202e\u2066\u2028\ufeff\udcff"
+    )
+    assert quoted("a\nb\x1b" + 60 * "c") == r"a\nb\x1b" + 52 * "c" + "..."
+    assert shortened("a\nb \t\x1b") == r"a b \x1b"
 
 
 class TestNames:

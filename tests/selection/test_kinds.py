@@ -390,7 +390,7 @@ class TestSharing:
             calls.append(begun.wait(1.0))
             return np.ones((len(X), 3))
 
-        with sharing(), ThreadPoolExecutor(4) as pool:
+        with sharing, ThreadPoolExecutor(4) as pool:
             X = np.arange(10.0).reshape(5, 2)
             found = [pool.submit(sharing.rows, TensorScaler(), X.copy(), compute) for _ in range(4)]
             begun.set()
@@ -403,8 +403,8 @@ class TestSharing:
 
     def test_kept_results_are_read_only_and_released(self):
         sharing, X = Sharing(), np.arange(4.0).reshape(2, 2)
-        with sharing():
-            with sharing():  # as a search within an evaluation
+        with sharing:
+            with sharing:  # as a search within an evaluation
                 kept = sharing.rows(TensorScaler(), X, np.ones_like)
             assert np.shares_memory(sharing.rows(TensorScaler(), X, np.zeros_like), kept)
             for found in (kept, sharing.rows(TensorScaler(), X[::-1], np.zeros_like)):
@@ -424,7 +424,7 @@ class TestSharing:
             return 2 * X
 
         X = np.arange(24.0).reshape(6, 4)
-        with sharing():
+        with sharing:
             for rows in ([0, 1, 2], [2, 1, 0], [1, 5, 5, 3], list(range(6)), []):
                 found = sharing.rows(TensorScaler(), X[rows], double)
                 np.testing.assert_array_equal(found, 2 * X[rows])
@@ -440,7 +440,7 @@ class TestSharing:
         own = CompetingConvolutions._represent
         counted = lambda self, part: calls.append(len(part)) or own(self, part)  # noqa: E731
         monkeypatch.setattr(CompetingConvolutions, "_represent", counted)
-        with shared():
+        with shared:
             clone(step).fit_transform(X)
             np.testing.assert_array_equal(clone(step).fit(X[:6]).transform(X[6:]), expected)
         assert calls == [10]
@@ -451,11 +451,11 @@ class TestSharing:
         def fail(X):
             raise ZeroDivisionError
 
-        with sharing():
+        with sharing:
             with pytest.raises(ZeroDivisionError):
                 sharing.rows(TensorScaler(), X, fail)
             assert sharing.rows(TensorScaler(), X, np.ones_like).sum() == 3
-        with pytest.raises(ZeroDivisionError), sharing():
+        with pytest.raises(ZeroDivisionError), sharing:
             sharing.rows(TensorScaler(), X, fail)
         assert not sharing._users
 
@@ -466,7 +466,7 @@ class TestSharing:
             block.__exit__(None, None, None)
             return X
 
-        block = sharing()
+        block = sharing
         block.__enter__()
         sharing.rows(TensorScaler(), np.ones((1, 2)), leave)
         assert not sharing._kept
@@ -479,7 +479,7 @@ class TestSharing:
             compute = lambda X: calls.append(number) or np.ones((len(X), size))  # noqa: E731
             return sharing.rows(Covariances(number), np.ones((1, 2)), compute)
 
-        with sharing():
+        with sharing:
             for number in (0, 1, 0, 2, 0, 1):  # 1 makes room for 2, as the one that was not used for longest
                 get(number)
             assert calls == [0, 1, 2, 1]
@@ -491,7 +491,7 @@ class TestSharing:
         X, calls, own = samples_of((3, 12))[0], [], type(one)._represent
         plain = clone(one).fit(X).transform(X)
         monkeypatch.setattr(type(one), "_represent", lambda self, part: calls.append(1) or own(self, part))
-        with shared():
+        with shared:
             for samples in (X, X.copy()):
                 np.testing.assert_array_equal(clone(one).fit(samples).transform(samples), plain)
         assert len(calls) == 1

@@ -280,7 +280,7 @@ def test_large_samples_without_dask(store, monkeypatch):
         load_samples(store, lazy="auto")
     monkeypatch.setattr(files, "available_bytes", lambda: 30_000)
     assert isinstance(load_samples(store, lazy="auto").data, np.ndarray)
-    with pytest.raises(ValueError, match='must be True, False or "auto"'):
+    with pytest.raises(ValueError, match='must be True, False, "auto" or "blocks"'):
         load_samples(store, lazy="yes")
 
 

@@ -36,7 +36,8 @@ from tensormargin import (
 from tensormargin.data import Metadata, checked_confounds
 from tensormargin.evaluation import CompareSettings, FitPlan, compare, fit_and_evaluate
 from tensormargin.inspection import ModelChain, fit_model, predicted_labels
-from tensormargin.io import BadFileError, SampleSet, load_samples, predictions_of, read_facts
+from tensormargin.io import BadFileError, SampleSet, load_samples, read_facts
+from tensormargin.io.predictions import predictions_of
 from tensormargin.plots import plot_weight
 from tensormargin.report import model_page, render, statements
 from tensormargin.report.sentences import CONFOUNDS_WARNING

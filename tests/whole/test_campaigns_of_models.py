@@ -1,7 +1,8 @@
-"""Tests of the campaigns of models and problems: they find what is wrong. `python -m campaigns --quick` is the rest."""
+"""Tests of the campaigns: they find what is wrong. `python -m campaigns --quick` is the rest."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # campaigns are not installed
 
-from campaigns import chances, models, problems
+from campaigns import chances, checkpoints, models, problems
 from campaigns.outcome import EXAMPLES, Outcome
 
 from tensormargin.io import checksums
@@ -29,6 +30,13 @@ def test_random_problems_satisfy_all_checks(monkeypatch):
     assert problems.permuted_modes(6, seed=0).bad == 0
     monkeypatch.setattr(problems, "CHECKS", (lambda *_: ["never"], problems.finite))
     assert problems.random_problems(2, seed=0).bad == 2
+
+
+def test_damaged_units_that_are_read_are_bad(monkeypatch):
+    monkeypatch.setattr(checkpoints, "COMPUTATIONS", {"searched": checkpoints.searched})
+    assert checkpoints.damaged_units(6, seed=0).bad == 0
+    monkeypatch.setattr("tensormargin.data.checkpoints._read", lambda path: json.loads(path.read_bytes()))
+    assert checkpoints.damaged_units(6, seed=0).bad > 0
 
 
 def test_probabilities_that_do_not_come_true_are_bad(monkeypatch):

@@ -131,9 +131,9 @@ save_model({path!r}, {model}.fit(X, y))
     ],
     ids=["classifier", "search", "pipeline"],
 )
-def test_models_are_imported_without_the_compiler_and_saved_without_skops(model, tmp_path):
+def test_models_are_imported_without_the_compiler_and_saved_without_more(model, tmp_path):
     statement = _SAVES.format(path=str(tmp_path / "model.skops"), model=model)
-    assert loaded_after(statement, "skops", "torch", "matplotlib", "jinja2") == []
+    assert loaded_after(statement, "torch", "matplotlib", "jinja2") == []
     assert (tmp_path / "model.skops").exists()
 
 
@@ -147,7 +147,7 @@ executors = sys.modules.get("joblib.externals.loky.reusable_executor")
 assert executors is None or executors._executor is None, "processes were started"
 """
 _NOT_FOR_A_FIT = (
-    "skops", "torch", "matplotlib", "jinja2", "nibabel", "scipy.signal", "sklearn.datasets", "sklearn.ensemble",
+    "torch", "matplotlib", "jinja2", "nibabel", "scipy.signal", "sklearn.datasets", "sklearn.ensemble",
     "tensormargin.plots", "tensormargin.report.page", "tensormargin.paper",
 )  # fmt: skip
 
@@ -199,7 +199,7 @@ def test_predict_and_inspect_import_little_more_than_scikit_learn(tmp_path):
 
 _CORE = """
 import sys
-for name in ("click", "rich", "skops", "matplotlib", "PIL", "jinja2"):
+for name in ("click", "rich", "matplotlib", "PIL", "jinja2"):
     sys.modules[name] = None
 import numpy as np
 import tensormargin, tensormargin.plots, tensormargin.report
@@ -214,7 +214,6 @@ assert samples._repr_html_()
 for function in (
     lambda: tensormargin.plots.plot_map(X[0]),
     lambda: tensormargin.report.render(None),
-    lambda: save_model("other.skops", __import__("sklearn.svm").svm.SVC().fit(X[:, 0], y)),
 ):
     try:
         function()
@@ -226,7 +225,7 @@ for function in (
 def test_the_library_works_without_what_commands_and_figures_need(tmp_path):
     done = subprocess.run([sys.executable, "-c", _CORE], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-    lines = [f"this needs {name}: pip install 'tensormargin[cli]'" for name in ("matplotlib", "jinja2", "skops")]
+    lines = [f"this needs {name}: pip install 'tensormargin[cli]'" for name in ("matplotlib", "jinja2")]
     assert done.stdout.splitlines() == lines
 
 

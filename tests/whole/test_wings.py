@@ -15,7 +15,7 @@ wings = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(wings)
 
 WINGS = [wing for layer in wings.layers() for wing in layer]
-FEW_ARGUMENTS, FEW_FIELDS = 7, 10
+FEW_ARGUMENTS, FEW_FIELDS = 8, 10
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..runtime import escape_streams, escaped_streams
 from ._running import ENDS_PROCESS, end_processes, interruptible, leave
 from .app import app_command
 from .compare import compare_command
@@ -54,12 +55,17 @@ class _Commands(click.Group):
             shown = [command for command in self.commands.values() if not command.hidden]
             formatter.write_dl([(str(command.name), command.get_short_help_str(limit=1000)) for command in shown])
 
+    def main(self, *given: Any, **more: Any) -> Any:
+        """Run a command, all of whose output is escaped."""
+        with escaped_streams():
+            return super().main(*given, **more)
+
     def invoke(self, ctx: click.Context) -> Any:
         with interruptible(ctx):
             return super().invoke(ctx)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "color": True})
 @click.version_option(__version__, prog_name="tensormargin")
 def main() -> None:
     """Classify tensor-valued samples with low-rank large margin distribution machines.
@@ -82,6 +88,8 @@ def run(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names of files and labels need not be text that can be encoded
             stream.reconfigure(errors="backslashreplace")
+    os.environ.setdefault("PYTHON_COLORS", "0")  # of tracebacks, which would be escaped like all other text
+    escape_streams()
     try:
         main(arguments, prog_name="tensormargin", obj=ENDS_PROCESS)
     except SystemExit as ending:

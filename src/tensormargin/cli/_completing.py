@@ -16,7 +16,7 @@ class ModelPath(click.Path):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the model files in the folder of an incomplete path."""
-        models = [name for name in names_beside(incomplete) if name.endswith(".skops")]
+        models = [name for name in names_beside(incomplete) if name.endswith(".skops") and name.isprintable()]
         return [CompletionItem(name) for name in models] or super().shell_complete(ctx, param, incomplete)
 
 
@@ -45,7 +45,7 @@ def complete_classes(ctx: click.Context, param: click.Parameter, incomplete: str
     source = ctx.params.get("labels_from") or next(iter(data), None)
     with suppress(Exception):  # a half-typed command line says nothing about what is wrong with a file
         classes = quick_classes(Path(str(source)), ctx.params.get("labels"))
-        found = [name for name in classes if name.startswith(last) and name not in given]
+        found = [name for name in classes if name.startswith(last) and name not in given and name.isprintable()]
         return [CompletionItem(",".join([*given, name])) for name in found]
     return []
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -29,14 +29,14 @@ def load(
     loading: dict[str, Any],
     need_labels: bool = True,
     ragged: bool = False,
-    in_parts: bool = False,
+    lazy: bool | Literal["auto", "blocks"] = False,
     missing: bool = False,
     like: ModelFile | None = None,
 ) -> SampleSet:
     """Return the samples that the options describe; leakage warnings are left to `leakage_printed`.
 
-    The path may also be the name of a public data set, unless there is a file of that name. With ``in_parts``, samples
-    that would fill the memory are left in their files. With ``missing``, entries may be NaN, which the model fills in.
+    The path may also be the name of a public data set, unless there is a file of that name. If ``lazy``, samples are
+    left in their files as by `load_samples`. With ``missing``, entries may be NaN, which the model fills in.
     Samples for a fitted model are made ``like`` those that it was fitted to. Notes are printed on standard error.
     """
     paths = (path,) if isinstance(path, Path) else tuple(path)
@@ -47,7 +47,7 @@ def load(
     from ..io import known_views, load_samples
 
     options = {name: value for name, value in loading.items() if name not in _OF_COMMANDS}
-    options |= {"need_labels": need_labels, "like": like, "lazy": "auto" if in_parts else False}
+    options |= {"need_labels": need_labels, "like": like, "lazy": lazy}
     options["confounds"] = confounds_in(loading)
     if loading["no_groups"]:
         if options["groups"] is not None:
@@ -116,7 +116,12 @@ def _modes_by_view(modes: Sequence[str], views: Collection[str] = ()) -> Iterato
 
 
 def load_for(
-    path: Path, model: ModelFile, data: Sequence[Path], loading: dict[str, Any], need_labels: bool
+    path: Path,
+    model: ModelFile,
+    data: Sequence[Path],
+    loading: dict[str, Any],
+    need_labels: bool,
+    lazy: Literal["auto", "blocks"] = "auto",
 ) -> SampleSet:
     """Return samples for the fitted model of a file, made like those that it was fitted to; see `load`."""
     from ..io import confounds_needed
@@ -125,7 +130,7 @@ def load_for(
     with blaming(path):
         loading["confounds"] = loading["confounds"] or confounds_needed(model.model)
         ragged, missing = takes_ragged(model.model), takes_nan(model.model)
-    return load(data, loading, need_labels, ragged, in_parts=True, missing=missing, like=model)
+    return load(data, loading, need_labels, ragged, lazy, missing, like=model)
 
 
 def several_views(loading: dict[str, Any]) -> bool:

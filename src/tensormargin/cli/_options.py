@@ -56,7 +56,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "auto", "kind", "linear", "method", "decomposition", "rank", "methods", "kernels", "folds", "one_se",
         "exhaustive", "balanced",
     ),
-    "Evaluation": ("outer_folds", "repeats", "test_size", "permutations"),
+    "Evaluation": ("outer_folds", "against", "repeats", "test_size", "permutations"),
     "Maps": ("pattern_map", "weight_map", "background", "radiological"),
     "Output": ("out", "report", "no_report", "dry_run", "as_json", "overwrite", "any_scale", "model_sha256"),
     "Limits": ("budget", "jobs", "scheduler", "seed", "fresh", "max_bytes", "allow_external"),

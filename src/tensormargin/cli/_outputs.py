@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..io import SampleSet
 
 _WORDS = 1000  # longest message of another error
+WRITTEN = f"{__name__}.written"  # where the context of a command has whether its outputs are complete
 
 
 def print_json(content: object) -> None:
@@ -82,6 +83,17 @@ def blaming(path: Path) -> Iterator[None]:
 
 
 # ---- files ----
+
+
+@contextmanager
+def written_together() -> Iterator[None]:
+    """Let the outputs of a command appear together at the end; from then on, a signal comes too late to stop it."""
+    from ..runtime import all_or_none
+
+    with all_or_none() as files:
+        yield
+        # What remains are renames, which signals do not interrupt.
+        click.get_current_context().meta[WRITTEN] = bool(files.written)
 
 
 def beside(data: Path, ending: str = ".skops") -> Path:

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ._outputs import can_write_in, refusals
+from ..runtime import EscapedStream, escaped, escaped_streams
+from ._outputs import WRITTEN, can_write_in, refusals
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
     from ..data import Checkpoint
@@ -34,9 +36,24 @@ FOR_PROGRAM = "TENSORMARGIN_PROGRESS"
 """Environment variable by which a program asks for progress that it can read: share, seconds left (or -) and text."""
 PROGRESS_MARK = "\x1e"  # what begins such a line, a record separator
 ENDS_PROCESS = "ends the process"  # the object of contexts whose command is the whole of a process
-_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
 _DEFAULT_HANDLERS = (signal.default_int_handler, signal.SIG_DFL)
 _DISPLAY = f"{__name__}.display"  # where the context of a command holds its display
+
+# ---- what is printed ----
+
+
+def console_on(stream: Any) -> Console:
+    """Return a console whose colours reach the terminal behind a stream, and whose text is `escaped`."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class EscapedConsole(Console):
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for text, style, control in super().render(renderable, options):
+                yield Segment(text if control else escaped(text), style, control)
+
+    return EscapedConsole(file=stream.stream if isinstance(stream, EscapedStream) else stream)
+
 
 # ---- progress ----
 
@@ -59,11 +76,9 @@ class Display:
     checkpoint: Checkpoint | None
 
     def __init__(self, in_seconds: bool = False) -> None:
-        from rich.console import Console
-
         from ..runtime import Forecast
 
-        self.console = Console(stderr=True)
+        self.console = console_on(sys.stderr)
         self.kept, self.checkpoint = False, None
         self._forecast = Forecast(in_seconds)
         self._began = self._said = time.monotonic()
@@ -97,7 +112,8 @@ class Display:
         if FOR_PROGRAM in os.environ:
             if now - self._said >= _FOR_PROGRAM_SECONDS:
                 self._said, expected = now, "-" if left is None else f"{left:.1f}"
-                click.echo(f"{PROGRESS_MARK}{self._forecast.share(now):.4f} {expected} {self._doing}", err=True)
+                line = f"{PROGRESS_MARK}{self._forecast.share(now):.4f} {expected} {escaped(self._doing)}"
+                click.echo(line, file=self.console.file)  # the mark is not to be escaped
             return
         news = left is not None and left >= _WORTH_SAYING and not self._foretold
         if news or now - self._said >= _PLAIN_SECONDS:
@@ -135,7 +151,8 @@ def progress_bar(in_seconds: bool = False) -> Iterator[Display]:
     display = Display(in_seconds)
     click.get_current_context().meta[_DISPLAY] = display
     if display.console.is_terminal:
-        with Live(display, console=display.console, refresh_per_second=5, transient=True):
+        bar = Live(display, console=display.console, refresh_per_second=5, transient=True)
+        with bar, escaped_streams():  # again, since the bar reads control sequences of what is printed beside it
             yield display
     else:
         yield display
@@ -241,18 +258,24 @@ def interruptible(context: click.Context) -> Iterator[None]:
     """End a command on Ctrl-C with exit code 130; say what was finished and how to go on, without a traceback.
 
     A request to end (SIGTERM, by which batch systems stop a job) and a closed terminal (SIGHUP) do the same, with exit
-    codes 143 and 129. Further signals are ignored for a moment, in which files are closed and processes ended.
+    codes 143 and 129. Further signals are ignored for a moment, in which files are closed and processes ended. So is
+    the first one after all outputs are written (`written_together`), since the command has then done its work.
     """
-    received: list[tuple[float, int]] = []
+    from ..runtime import ENDING_SIGNALS
+
+    received, pressed = list[int](), list[float]()
 
     def interrupt(number: int, frame: Any) -> None:
         now = time.monotonic()
-        if not received or now - received[-1][0] >= _SAME_PRESS:
-            received.append((now, number))
+        if pressed and now - pressed[-1] < _SAME_PRESS:
+            return
+        pressed.append(now)
+        if len(pressed) > 1 or not context.meta.get(WRITTEN):
+            received.append(number)
             warnings.simplefilter("ignore")  # joblib warns of jobs that are not finished
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in _ENDING} if _is_main_thread() else {}
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS} if _is_main_thread() else {}
     ours = {number: handler for number, handler in before.items() if handler in _DEFAULT_HANDLERS}
     for number in ours:
         signal.signal(number, interrupt)
@@ -260,11 +283,11 @@ def interruptible(context: click.Context) -> Iterator[None]:
         with warnings.catch_warnings():
             yield
     except KeyboardInterrupt:
-        _stop(context, received[0][1] if received else signal.SIGINT)
+        _stop(context, received[0] if received else signal.SIGINT)
     except Exception:  # libraries that are being imported turn a KeyboardInterrupt into other errors
         if not received:
             raise
-        _stop(context, received[0][1])
+        _stop(context, received[0])
     finally:
         if context.find_root().obj == ENDS_PROCESS:
             _ignore_while_ending(ours)  # now: a second press, or one after the last line, may come before the end
@@ -310,8 +333,9 @@ def _exit_code(number: int) -> int:
 
 def _stop(context: click.Context, number: int) -> None:
     display: Display | None = context.meta.get(_DISPLAY)
+    message = "Stopped." if display is None else display.when_stopped()
     with suppress(OSError):  # the terminal may be gone
-        click.echo("Stopped." if display is None else display.when_stopped(), err=True)
+        click.echo("Stopped after its files were written." if context.meta.get(WRITTEN) else message, err=True)
     raise SystemExit(_exit_code(number)) from None
 
 

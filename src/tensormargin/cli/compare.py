@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,8 @@ from ._data import (
     recipe_of,
 )
 from ._options import FORMATS, names
-from ._outputs import check_ending, check_outputs, display_of, print_json, refusals
-from ._running import fits_on, processes, progress_bar, unfinished
+from ._outputs import check_ending, check_outputs, display_of, print_json, refusals, written_together
+from ._running import console_on, fits_on, processes, progress_bar, unfinished
 from .compare_models import are_models, compare_models
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ _DEFAULT = (Path("basic-motions"),)
     "compare",
     cls=options.Grouped,
     epilog=_EXAMPLES,
-    most=("methods", "repeats", "groups", "labels", "labels_from", "report", "as_json"),
+    most=("methods", "against", "repeats", "groups", "labels", "labels_from", "report", "as_json"),
 )
 @options.data(required=False)
 @options.methods
 @click.option("--kernels", is_flag=True, help="Add the kernel methods, tuned over the width of the kernel, too.")
-@options.number("--repeats", 1, "Number of random train-test splits.", default=5)
+@click.option("--against", help="Method that the others are compared with (by default the first one).")
+@options.number("--repeats", 1, "Number of train-test splits.", default=8)
 @click.option(
     "--test-size",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -119,6 +121,7 @@ def compare_command(given: Any) -> None:
                 folds=given.folds,
                 seed=given.seed,
                 preparation=recipe.inner(),
+                against=given.against,
             )
             _check_missing(recipe, settings.methods, METHODS)
             samples = load(data, loading, ragged=recipe.length is not None, missing=recipe.takes_missing)
@@ -148,7 +151,8 @@ def compare_command(given: Any) -> None:
         with refusals():
             compared = replace(samples, data=X)  # scaled by group if requested
             winner = fit_winner(compared, settings, rows, given.jobs)
-            write_page(report, comparison_page(content, winner, compared, display))
+            with written_together():
+                write_page(report, comparison_page(content, winner, compared, display))
     if checkpoint is not None:
         checkpoint.remove()
     if given.as_json:
@@ -175,21 +179,19 @@ def _check_missing(recipe: Recipe, methods: Collection[str], known: Collection[s
 
 
 def _print_table(samples: SampleSet, settings: CompareSettings, content: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from ..estimators import KERNEL_METHODS
     from ..report import format_differences
 
-    console = Console()
+    console = console_on(sys.stdout)
     console.print(_table(samples, settings, content["summary"]))
     tuned = "lambda (and the width of kernels)" if set(settings.methods) & set(KERNEL_METHODS) else "lambda"
     kind = "stratified" if samples.groups is None else "that keeps groups together"
-    splits = f"Mean ± standard deviation over {settings.repeats} splits" if settings.repeats > 1 else "One split"
+    splits = f"Mean ± standard deviation over {settings.repeats} folds" if settings.repeats > 1 else "One fold"
     lines = [
         *format_differences(content["differences"]),
         f"{splits}, {kind} ({1 - settings.test_size:.0%} training). {tuned} chosen for each method "
-        f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for all "
-        "pairs of methods (Holm). Margins are of the test set; parameters and margins are per binary problem.",
+        f"by {settings.folds}-fold cross-validation on the training set. Differences are paired, and corrected for "
+        "their number (Holm). Margins are of the test set; parameters and margins are per binary problem.",
     ]
     unfinished = sum(not row["converged"] for row in content["rows"])
     if unfinished:

@@ -116,18 +116,19 @@ class _Predicted:
     def of(cls, path: Path, given: Any) -> _Predicted:
         import numpy as np
 
-        from ..io import load_model, predictions_of
+        from ..io import PredictionRun, load_model
 
         loaded = load_model(path)
-        samples = load_for(path, loaded, given.data[2:], dict(given.loading), need_labels=True)
+        samples = load_for(path, loaded, given.data[2:], dict(given.loading), need_labels=True, lazy="blocks")
         with blaming(path), unseen_categories_printed():
-            rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, False)
+            run = PredictionRun(loaded, samples)
+            predicted = run.into(lambda parts: np.concatenate([part.predicted for part in parts]))
         labels = samples.labels.astype(str)  # compared as text, as by `predict`
         known = np.isin(labels, [str(label) for label in loaded.facts["classes"]])
-        used = None if rows.compared is None else rows.compared.used
+        used = None if run.compared is None else run.compared.used
         return cls(
             str(path),
-            labels == rows.predicted.astype(str),
+            labels == predicted.astype(str),
             known,
             np.zeros(len(known), bool) if used is None else used,
             np.unique(labels[~known]).tolist(),

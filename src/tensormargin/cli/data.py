@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from ..runtime import counted
 from . import _options as options
 from ._outputs import check_ending, check_outputs, print_json, refusals, say_written
+from ._running import console_on
 
 
 @click.group("data")
@@ -36,7 +38,6 @@ def list_command(as_json: bool) -> None:
         print_json(rows)
         return
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE)
@@ -44,7 +45,7 @@ def list_command(as_json: bool) -> None:
         table.add_column(heading)
     for row in rows:
         table.add_row(str(row["name"]), str(row["what"]), str(row["source"]), "yes" if row["at_hand"] else "")
-    Console().print(table)
+    console_on(sys.stdout).print(table)
 
 
 @data_command.command("fetch")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from . import _options as options
-from ._outputs import blaming, check_ending, check_outputs, refusals, say_written
+from ._outputs import blaming, check_ending, check_outputs, refusals, say_written, written_together
 
 _EXAMPLES = """
 \b
@@ -34,6 +34,6 @@ def export_command(model: Path, out: Path, model_sha256: str | None, as_json: bo
         check_ending(out, "an ONNX model", ".onnx")
         check_outputs((model,), (out,))
         loaded = load_model(model, model_sha256)
-        with blaming(model):
+        with blaming(model), written_together():
             export_onnx(loaded.model, out, loaded.axes)
     say_written(as_json, out)

@@ -34,6 +34,7 @@ from ._outputs import (
     refusals,
     say_written,
     write_maps,
+    written_together,
 )
 from ._running import fits_on, processes, progress_bar, unfinished
 
@@ -165,7 +166,6 @@ def fit_command(given: Any) -> None:
     started = processes(given.jobs if given.permutations else 1, given.scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
         from ..evaluation import fit_and_evaluate, with_kind
-        from ..io import all_or_none
 
         writing, page = _OUTPUTS * (deadline.now() - began), _page(given)
         show.expect(_DRAWN * (process_time() - busy) if page else 0.0)
@@ -175,9 +175,7 @@ def fit_command(given: Any) -> None:
         check_ending(page, "a report", ".html", ".htm")
         plan = _plan(given)
         recipe = plan.recipe
-        samples = load(
-            given.data, given.loading, ragged=bool(recipe.length), in_parts=True, missing=recipe.takes_missing
-        )
+        samples = load(given.data, given.loading, ragged=bool(recipe.length), lazy="auto", missing=recipe.takes_missing)
         samples = of_classes(samples, given.classes, given.folds)
         plan, guess = with_kind(samples, plan)
         maps = map_files(samples, given.weight_map, given.pattern_map)
@@ -198,7 +196,7 @@ def fit_command(given: Any) -> None:
             if page != given.report and deadline.limited and not deadline.allows(writing - _LATE * deadline.budget):
                 page = None
                 fitted.about["cut"].append(f"{deadline} left no time for the report, which `tensormargin report` makes")
-            with all_or_none():
+            with written_together():
                 patterns = _write(fitted, samples, out, page, display)
                 maps = write_maps(fitted.model, patterns, given, samples.affine, samples.axes)
         if checkpoint is not None:

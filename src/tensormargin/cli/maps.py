@@ -10,7 +10,7 @@ import click
 from . import _options as options
 from ._data import load_for
 from ._options import FORMATS
-from ._outputs import beside, blaming, check_outputs, refusals, save_maps, say_written
+from ._outputs import beside, blaming, check_outputs, refusals, save_maps, say_written, written_together
 
 if TYPE_CHECKING:
     from ..inspection import ModelChain
@@ -48,7 +48,7 @@ def maps_command(given: Any) -> None:
     head are drawn at the times at which they differ most.
     """
     from ..inspection import ModelChain, pattern_of
-    from ..io import all_or_none, load_model
+    from ..io import load_model
 
     with refusals(ValueError, TypeError):
         folder = given.out or beside(given.model, "-maps")
@@ -58,7 +58,7 @@ def maps_command(given: Any) -> None:
         samples = load_for(given.model, loaded, given.data, given.loading, need_labels=True) if given.data else None
         with blaming(given.model):
             patterns = pattern_of(loaded.model, samples, None if given.data else loaded.patterns)
-            with all_or_none():
+            with written_together():
                 written = _write(folder, loaded, patterns, samples, given)
     say_written(given.as_json, *written)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,12 @@ import click
 from ..runtime import counted, listed
 from . import _options as options
 from ._options import names
-from ._outputs import blaming, check_ending, check_outputs, print_json, refusals, say_written, warn
+from ._outputs import blaming, check_ending, check_outputs, print_json, refusals, say_written, warn, written_together
 from ._running import progress_bar
 
 if TYPE_CHECKING:
     from ..data import ComparedSamples
-    from ..io import Agreement, ModelFile, Scene
+    from ..io import Agreement, ModelFile, Predictions, Scene
     from ..runtime import Array
 
 _MAPS = (".png", ".tif", ".tiff", ".hdr")
@@ -203,7 +203,8 @@ def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> Non
         **arrays_of(scene.axes),
     }
     shape = (total, patches.size, patches.size, scene.data.shape[2])
-    write_samples(out, pieces(), shape, scene.data.dtype.newbyteorder("="), arrays)
+    with written_together():
+        write_samples(out, pieces(), shape, scene.data.dtype.newbyteorder("="), arrays)
 
 
 def check_scene(given: Any) -> list[Path]:
@@ -258,24 +259,36 @@ def classify(
 
     Return the number of pixels, the agreement with the ground truth, and how they compare with the training samples.
     """
-    from ..io import agreement_on_scene, all_or_none, load_scene, patch_size, scene_predictions, write_predictions
+    import numpy as np
+
+    from ..io import agreement_on_scene, load_scene, patch_size, scene_predictions, write_predictions
     from ..plots import save_scene
 
     scene = load_scene(given.data[0], given.truth, **given.scene, **limits)
     _check_places(scene, files)
     tables, maps = ([one for one in files if (one.suffix.lower() == ".csv") is table] for table in (True, False))
-    with progress_bar() as show:
-        rows = scene_predictions(loaded.model, scene, show, loaded.training, given.any_scale, bool(tables))
-    used = None if rows.compared is None else rows.compared.used
-    predicted, classes = rows.predicted.reshape(scene.data.shape[:2]), loaded.facts["classes"]
-    found = agreement_on_scene(predicted, scene, classes, used, patch_size(loaded.facts["sample_shape"]))
-    about: dict[str, Any] = {name: getattr(scene, name) for name in ("truth", "background", "georeference")}
-    with all_or_none():
-        for path in maps:
-            save_scene(path, predicted, classes=classes, names=scene.class_names, **about)
+    predicted: list[Array] = []
+    comparisons: list[ComparedSamples] = []
+
+    def parts() -> Iterator[Predictions]:
+        for part in scene_predictions(loaded.model, scene, show, loaded.training, given.any_scale):
+            predicted.append(part.predicted)
+            comparisons.extend(() if part.compared is None else (part.compared,))
+            yield part
+
+    with written_together(), progress_bar() as show:
         for path in tables:
-            write_predictions(path, rows)
-    return len(rows.predicted), found, rows.compared
+            write_predictions(path, parts())
+        if not tables:
+            deque(parts(), maxlen=0)
+        compared = None if loaded.training is None else loaded.training.joined(comparisons)
+        classes_of_pixels, classes = np.concatenate(predicted).reshape(scene.data.shape[:2]), loaded.facts["classes"]
+        used = None if compared is None else compared.used
+        found = agreement_on_scene(classes_of_pixels, scene, classes, used, patch_size(loaded.facts["sample_shape"]))
+        about: dict[str, Any] = {name: getattr(scene, name) for name in ("truth", "background", "georeference")}
+        for path in maps:
+            save_scene(path, classes_of_pixels, classes=classes, names=scene.class_names, **about)
+    return classes_of_pixels.size, found, compared
 
 
 def _check_places(scene: Scene, files: list[Path]) -> None:

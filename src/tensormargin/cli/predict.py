@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from ..runtime import counted
 from . import _options as options
 from ._data import load_for, refuse_given, unseen_categories_printed, view_files
 from ._options import FORMATS
-from ._outputs import blaming, check_outputs, print_json, refusals, warn, write_maps
+from ._outputs import blaming, check_outputs, print_json, refusals, warn, write_maps, written_together
+from ._running import progress_bar
 from .patches import check_scene, classify, refuse_scene, written_files
 
 if TYPE_CHECKING:
@@ -66,12 +68,12 @@ def predict_command(given: Any) -> None:
     """Predict the classes of DATA with a MODEL saved by `tensormargin fit`.
 
     The CSV file has one row per sample: its name or number (of several files, the file first), the predicted class,
-    the probability (for models without probabilities, the score) of every class, how the probabilities were made,
-    whether the sample was used in the fit, and whether it is unlike all training samples, in its entries or in its
-    score. Text that a spreadsheet would take for a formula (=, +, - or @ in front, unless it is a number) gets an
-    apostrophe in front.
+    the probability (for models without probabilities, the score) of every class, whether the sample was used in the
+    fit, and whether it is unlike all training samples, in its entries or in its score. How the probabilities were made
+    is the same for all samples: `predict` prints it, and so does `tensormargin inspect MODEL`. Text that a spreadsheet
+    would take for a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
-    from ..io import agreement, axes_warning, load_model, predictions_of, write_predictions
+    from ..io import PredictionRun, axes_warning, load_model, probabilities_from, replacing, write_table
 
     model, data, loading = given.model, given.data, given.loading
     with refusals(ValueError):
@@ -87,30 +89,31 @@ def predict_command(given: Any) -> None:
             _print_scene(*classified, written, given.as_json)
             return
         refuse_scene(loaded, given, limits)
-        samples = load_for(model, loaded, data, loading, need_labels=False)
-        with blaming(model), unseen_categories_printed():
-            rows = predictions_of(loaded.model, samples, loaded.axes, loaded.training, given.any_scale)
+        samples = load_for(model, loaded, data, loading, need_labels=False, lazy="blocks")
+        out, made_by = files[0], probabilities_from(loaded.model)
+        with blaming(model), unseen_categories_printed(), written_together(), replacing(out) as temporary:
+            with progress_bar() as show:
+                run = PredictionRun(loaded, samples, given.any_scale, show)
+                run.into(partial(write_table, temporary))
             warn(axes_warning(samples, loaded.axes))
-            used = None if rows.compared is None else rows.compared.used
-            found = agreement(rows.predicted, samples.target, loaded.facts["classes"], used)
-        write_predictions(files[0], rows)
-    if rows.compared is not None:
-        warn(rows.compared.warning("samples", rows.names))
+    n_samples, found, compared = len(samples.data), run.agreement, run.compared
+    if compared is not None:
+        warn(compared.warning("samples", run.unlike))
     if given.as_json:
         content = {
-            "out": str(files[0]),
-            "n_samples": len(rows.predicted),
+            "out": str(out),
+            "n_samples": n_samples,
             **found.facts,
-            **({} if rows.compared is None else rows.compared.facts),
-            "predicted": {str(label): int((rows.predicted == label).sum()) for label in loaded.facts["classes"]},
-            "probabilities_from": rows.made_by,
+            **({} if compared is None else compared.facts),
+            "predicted": run.n_predicted,
+            "probabilities_from": made_by,
         }
         print_json(content)
         return
-    click.echo(f"Wrote {files[0]}: {counted(len(rows.predicted), 'prediction')}")
-    if rows.made_by is not None:
-        click.echo(f"Probabilities: {rows.made_by}")
-    _print_agreement(found, rows.compared, "samples", f"the labels that came with {samples.source}")
+    click.echo(f"Wrote {out}: {counted(n_samples, 'prediction')}")
+    if made_by is not None:
+        click.echo(f"Probabilities: {made_by}")
+    _print_agreement(found, compared, "samples", f"the labels that came with {samples.source}")
 
 
 def _print_scene(
@@ -161,14 +164,14 @@ Examples:
 def inspect_command(given: Any) -> None:
     """Describe a MODEL file: classes, weight, preparation, evaluation, versions, digest."""
     from ..data import short_facts
-    from ..io import all_or_none, load_model, sha256_of
+    from ..io import load_model, sha256_of
 
     model = given.model
     with refusals(ValueError, TypeError):
         check_outputs((model,), (given.pattern_map, given.weight_map))
         loaded = load_model(model, given.model_sha256)
         digest = sha256_of(model)
-        with blaming(model), all_or_none():
+        with blaming(model), written_together():
             affine = loaded.facts["about"].get("affine")
             maps = write_maps(loaded.model, loaded.patterns, given, affine, loaded.axes)
             lines = [] if given.as_json else _description(model, loaded)
@@ -184,12 +187,13 @@ def inspect_command(given: Any) -> None:
 def _description(path: Path, loaded: ModelFile) -> list[str]:
     from ..data import format_axes, format_shape
     from ..inspection import format_feature_views
+    from ..io import probabilities_from
     from ..report import evaluation_lines, statements
     from ..runtime import listed
 
     facts, about = loaded.facts, loaded.facts["about"]
     classes = listed([str(label) for label in facts["classes"]])
-    features = format_feature_views(loaded.model)
+    features, made_by = format_feature_views(loaded.model), probabilities_from(loaded.model)
     return [
         f"{path}: {facts['model']}, saved {facts['created']}",
         f"Takes samples of {format_shape(facts['sample_shape'])}; classes: {classes}",
@@ -197,5 +201,6 @@ def _description(path: Path, loaded: ModelFile) -> list[str]:
         *evaluation_lines(about.get("evaluation"), about.get("chance")),
         *statements(loaded.model, facts),
         *([features] if features else []),
+        *([] if made_by is None else [f"Probabilities: {made_by}"]),
         *([] if loaded.patterns is None else ["Activation pattern, which may be interpreted: --pattern-map FILE"]),
     ]

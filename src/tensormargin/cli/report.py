@@ -9,7 +9,7 @@ import click
 from . import _options as options
 from ._data import check_data, load_for, view_files
 from ._options import FORMATS
-from ._outputs import blaming, check_ending, check_outputs, display_of, refusals, say_written, warn
+from ._outputs import blaming, check_ending, check_outputs, display_of, refusals, say_written, warn, written_together
 
 _EXAMPLES = f"""
 {FORMATS}
@@ -46,7 +46,7 @@ def report_command(given: Any) -> None:
                 raise ValueError(f"a comparison needs no DATA; leave {data[0]} out")
             if given.background is not None:
                 raise ValueError("a comparison has no maps to draw over --background; leave it out")
-            with blaming(source):
+            with blaming(source), written_together():
                 write_page(out, comparison_page(read_comparison(source, given.model_sha256)))
         else:
             _report_model(given)
@@ -66,6 +66,6 @@ def _report_model(given: Any) -> None:
             check_samples_fit(loaded.model, samples, loaded.axes)
             warn(axes_warning(samples, loaded.axes))
     shown = display_of(samples, loaded.facts, given.background, given.radiological)
-    with blaming(source):
+    with blaming(source), written_together():
         stored = loaded.patterns if samples is None else None
         write_page(given.out, model_page(loaded.model, loaded.facts, samples, shown, stored))

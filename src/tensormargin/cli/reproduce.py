@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,8 @@ import click
 
 from . import _options as options
 from ._options import names
-from ._outputs import print_json, refusals, say_written
-from ._running import fits_on, processes, progress_bar
+from ._outputs import print_json, refusals, say_written, written_together
+from ._running import console_on, fits_on, processes, progress_bar
 
 if TYPE_CHECKING:
     from ..paper import Run
@@ -84,7 +85,9 @@ def reproduce_command(given: Any) -> None:
             ready()
             for state in run.go(given.jobs):
                 show(state.work, state.all_work, f"{state.rows} of {state.all_rows} rows, {state.doing}")
-        _print_summary(run, write_summaries(run), given.as_json)
+        with written_together():
+            text = write_summaries(run)
+        _print_summary(run, text, given.as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -100,10 +103,9 @@ def _print_summary(run: Run, text: str, as_json: bool) -> None:
 
         print_json({"folder": str(run.folder), **read_summaries(run.folder)})
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console()
+    console = console_on(sys.stdout)
     if console.is_terminal:
         console.print(Markdown(text))
     else:

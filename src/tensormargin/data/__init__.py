@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from . import fitted
     from .axes import AnyAxes, Axes, Axis, axes_facts, axes_from_facts, axes_of, axes_of_picture, axes_of_volume
     from .axes import checked_any_axes, checked_axes, colour_mode, colour_order, contradictions, format_axes
     from .axes import mode_number, parsed_axes
@@ -26,18 +27,19 @@ if TYPE_CHECKING:
     )
     from .conversion import vector_of
     from .covariates import COVARIATE, Coding, is_missing
+    from .fingerprints import fingerprint
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, log_arrangements, warn_of_duplicates
     from .leakage import warn_of_leakage
-    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_inside
-    from .limits import check_members, check_regular, check_text, missing_chunks, on_admission, parsed_bytes, parsing
-    from .limits import require_package, shape_of_part
+    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_members
+    from .limits import check_text, missing_chunks, on_admission, parsed_bytes, parsing, require_package, shape_of_part
     from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture
-    from .sample_summaries import Summary, joined_summaries, summary_parts, survey, where_not_finite
+    from .sample_summaries import summaries, survey, where_not_finite
     from .space import Orientation, checked_affine, millimetres, resampled, turned_to
     from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts
-    from .validation import NEEDS, NOT_FINITE, NO_METADATA, Metadata, all_finite, check_needs, checked_confounds
-    from .validation import checked_labels, checked_samples, checked_training, chunked_along_samples, compare_axes
+    from .validation import NEEDS, NOT_FINITE, NO_METADATA, SEEN, Metadata, all_finite, check_needs, checked_confounds
+    from .validation import checked_groups, checked_labels, checked_samples, checked_training
+    from .validation import chunked_along_samples, compare_axes, seen_fits
     from .validation import (
         has_plain_labels,
         named_as_fitted,

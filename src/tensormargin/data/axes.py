@@ -6,7 +6,6 @@ fit: they label figures and tables, and let modes be given by name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime import Array, listed
+from . import fitted
 
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -24,6 +24,7 @@ _TYPES_OF_VALUES: tuple[set[type], ...] = (set(), {str}, {int}, {float}, {int, f
 _FORM = "write name, name[unit], name[unit]=start:step or name=a|b|c for each mode, separated by commas"
 
 
+@fitted.attributes(name=fitted.text, unit=fitted.text, values=fitted.labels() | None)
 @dataclass(frozen=True, eq=False)
 class Axis:
     """One mode of the samples.
@@ -58,9 +59,11 @@ class Axis:
         if self.values is not None:
             object.__setattr__(self, "values", _checked_values(self.values, self.name))
 
+    def _fits(self) -> dict[str, Any]:
+        return {"values": Axis(**vars(self))}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        checked = Axis(**state)  # files of models are not trusted
-        vars(self).update(vars(checked))
+        vars(self).update(vars(Axis(**state)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Axis) or (self.name, self.unit) != (other.name, other.unit):
@@ -282,10 +285,11 @@ def _parsed(part: str, size: int | None) -> Axis:
 
 
 def _name_and_unit(text: str) -> tuple[str, str]:
-    found = re.fullmatch(r"\s*([^\[\]=|,]*?)\s*(?:\[([^\[\]]*)\])?\s*", text)
-    if found is None:
-        raise ValueError(f"a mode must be described as name or name[unit]; got {text!r}. {_FORM}")
-    return found[1], (found[2] or "").strip()
+    name, opening, unit = text.strip().partition("[")
+    is_closed = not opening or (unit.endswith("]") and not set(unit[:-1]) & set("[]"))
+    if not is_closed or set(name) & set("]=|,"):
+        raise ValueError(f"a mode must be described as name or name[unit]; got {text!r:.80}. {_FORM}")
+    return name.strip(), unit[:-1].strip()
 
 
 def mode_number(mode: int | str, axes: Axes | None, order: int) -> int:

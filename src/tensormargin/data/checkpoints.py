@@ -1,53 +1,55 @@
 """Checkpoints: finished parts of a long computation, kept in files so that an interrupted run can be resumed.
 
 A computation is divided into units, such as the fits of one method on one split. Each finished unit is stored under a
-key as JSON, in a folder named after everything that determines its result: samples, settings and software versions. A
-run with other samples, other settings or other versions therefore never finds it.
+key as JSON, in a folder named after everything that determines its result: samples, settings, code and software
+versions. A run with other samples, settings, code or versions therefore never finds it. A file is named after its
+content: one that is damaged or edited is not read.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-import shutil
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any, Self
-from uuid import uuid4
 
-import joblib
 import numpy as np
 from joblib import Parallel
-from sklearn.base import BaseEstimator, clone
 
-from ..runtime import device_of, is_foreign, is_lazy, replacing, software_versions, to_host, worker_options
-from .sample_summaries import survey
-from .validation import chunked_along_samples
-from .views import Views
+from ..runtime import is_marked, mark, remove_leftovers, remove_marker, replacing, worker_options
+from .fingerprints import fingerprint
 
 _SECONDS = 1.0  # between two writes at the beginning of a run
 _SHARE = 0.02  # of the time since then: later writes are rarer, so that a long run does not leave thousands of files
 _NOT_KEPT = "finished work cannot be kept for another run: {}"
 _DAYS = 30.0  # after which the units of runs that were never resumed are removed
+_FOLDER_NAME = re.compile(r"[a-z]+-[0-9a-f]{40}")  # of the units of a computation, and of those inside a unit
+_FILE_NAME = re.compile(r"[0-9a-f]{64}\.json")
 
 
 class Checkpoint:
     """A folder that holds the finished units of interrupted computations.
 
     `tensormargin.nested_evaluation`, `tensormargin.permutation_test`, `tensormargin.evaluation.compare` and the search
-    take a checkpoint, skip the units in it and add those that they finish. Only data are stored, never code.
+    take a checkpoint, skip the units in it and add those that they finish. Only data are stored, never code. Functions
+    and classes of your own belong to what results depend on, with all that they refer to: change one, and its results
+    are computed again. What they read from files is not seen; nothing is kept for code that cannot be told from another
+    version of it (``eval``, compiled functions of your own), and a warning says so.
 
     Parameters
     ----------
     folder : str or Path
-        Created when the first unit is stored. Several computations and processes may share it.
+        Created when the first unit is stored. Several computations and processes may share it, and whatever else is in
+        it stays.
     fresh : bool, default=False
         Whether to forget the units of earlier runs.
 
@@ -82,25 +84,31 @@ class Checkpoint:
         """
         try:
             folder = self.folder / f"{name}-{fingerprint(content)}"
-        except PicklingError as error:  # joblib hashes pickles, and a scorer may be a local function
+        except PicklingError as error:
             warnings.warn(_NOT_KEPT.format(error), RuntimeWarning, stacklevel=2)
             return Units(None)
         if self.fresh:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         self.resumed = self.resumed or folder.exists()
         self._opened.append(Units(folder))
         return self._opened[-1]
 
     def remove(self) -> None:
-        """Remove the units of all computations that were opened, which are complete, and others that are very old."""
+        """Remove the units of all computations that were opened, which are complete, and others that are very old.
+
+        Only files and folders that checkpoints made are removed: they have names of their own, and the folders hold a
+        marker. The folder of the checkpoint is removed if a checkpoint made it and nothing else is in it.
+        """
         for units in self._opened:
             units.remove()
         stale = time.time() - _DAYS * 24 * 3600
-        for path in self.folder.glob("*"):
-            if path.is_dir() and path.stat().st_mtime < stale:
-                shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):  # not there, or with units of other runs
-            self.folder.rmdir()
+        for path in self.folder.glob("*-*"):
+            with suppress(OSError):  # another process removes it
+                if _FOLDER_NAME.fullmatch(path.name) and is_marked(path) and _last_change(path) < stale:
+                    _remove(path)
+        if is_marked(self.folder):
+            with suppress(OSError):  # units of other computations, or what somebody else has put there
+                remove_marker(self.folder)
 
 
 class Units(Mapping[str, Any]):
@@ -115,7 +123,7 @@ class Units(Mapping[str, Any]):
     @property
     def _kept(self) -> dict[str, Any]:
         if self._stored is None:
-            paths = [] if self._folder is None else sorted(self._folder.glob("[!.]*.json"))
+            paths = [] if self._folder is None else sorted(self._folder.glob(f"{'?' * 64}.json"))
             self._stored = {key: value for path in paths for key, value in _read(path).items()}
         return self._stored
 
@@ -146,8 +154,10 @@ class Units(Mapping[str, Any]):
         if not self._new or self._folder is None:
             return
         try:
-            with replacing(self._folder / f"{uuid4().hex}.json") as temporary:
-                temporary.write_text(json.dumps(self._new), encoding="utf-8")
+            _make(self._folder)
+            content = json.dumps(self._new).encode()
+            with replacing(self._folder / _file_name(self._folder, content)) as temporary:
+                temporary.write_bytes(content)
         except OSError as error:
             warnings.warn(_NOT_KEPT.format(error), RuntimeWarning, stacklevel=2)
             self._folder = None
@@ -155,7 +165,9 @@ class Units(Mapping[str, Any]):
 
     def below(self, key: str) -> Checkpoint | None:
         """Return a checkpoint for the computations inside a unit; `finish` removes what it holds."""
-        return None if self._folder is None else Checkpoint(self._folder / key.replace("/", "-"))
+        if self._folder is None:
+            return None
+        return Checkpoint(self._folder / f"inside-{hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()}")
 
     def finish(self, key: str, value: Any) -> None:
         """Add a finished unit, and remove what was kept of the computations inside it."""
@@ -163,12 +175,12 @@ class Units(Mapping[str, Any]):
         self.add(key, value)
         if inside is not None and inside.folder.exists():
             self.write()
-            shutil.rmtree(inside.folder, ignore_errors=True)
+            _remove(inside.folder)
 
     def remove(self) -> None:
         """Remove all units."""
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
         self._new, self._stored = {}, None
 
     def __enter__(self) -> Self:
@@ -211,44 +223,56 @@ class _Keyed:
         return str(self.function.__name__)
 
 
-def fingerprint(content: Any) -> str:
-    """Return a checksum of arrays, estimators and settings, together with the software versions."""
-    return str(joblib.hash([_identity(content), _software()], hash_name="sha1"))
-
-
-def _identity(value: Any) -> Any:
-    """Return something that can be hashed and is equal for equal computations."""
-    if isinstance(value, list | tuple):
-        return [_identity(one) for one in value]
-    if isinstance(value, Views):
-        return [[name, _identity(array)] for name, array in value.items()]
-    if is_lazy(value):
-        return [value.chunks, str(value.dtype), survey(chunked_along_samples(value)).digests]
-    if is_foreign(value):
-        return [type(value).__name__, str(device_of(value)), to_host(value)]
-    if isinstance(value, np.ndarray):
-        return np.ascontiguousarray(value)
-    if isinstance(value, BaseEstimator):
-        model = clone(value)  # without what an earlier fit has left
-        of_processes = [name for name in model.get_params() if name.rpartition("__")[2] in ("n_jobs", "verbose")]
-        return model.set_params(**dict.fromkeys(of_processes))
-    return value
-
-
-@cache
-def _software() -> dict[str, Any]:
-    """Return the software versions, and the state of this package's files, which change between releases too."""
-    sources = [(path.name, path.stat()) for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
-    return {**software_versions(), "files": [(name, own.st_size, own.st_mtime_ns) for name, own in sources]}
+def _file_name(folder: Path, content: bytes) -> str:
+    """Return the name of a file of units: a digest of its content and of the computation's fingerprint."""
+    return f"{hashlib.sha256(folder.name.encode() + content).hexdigest()}.json"
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Return the units of a file; none if it is damaged, since they can be computed again."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return {key: _decoded(value) for key, value in content.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        content = path.read_bytes()
+    except OSError:
         return {}
+    if path.name != _file_name(path.parent, content):
+        return {}
+    return {key: _decoded(value) for key, value in json.loads(content).items()}
+
+
+# ---- folders ----
+
+
+def _make(folder: Path) -> None:
+    """Make a folder of units, and those around it, and mark what is made as this package's."""
+    if _FOLDER_NAME.fullmatch(folder.name):
+        _make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        if not any(folder.iterdir()):  # also one of a process that was killed here
+            mark(folder)
+    elif not folder.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        mark(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove what this package has written to a folder that it made, and the folder unless there is anything else."""
+    if not is_marked(folder):
+        with suppress(OSError):
+            folder.rmdir()  # if it is empty: a process was killed before it marked it
+        return
+    remove_leftovers(folder)
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if _FOLDER_NAME.fullmatch(path.name):
+                _remove(path)
+            elif _FILE_NAME.fullmatch(path.name):
+                with suppress(OSError):
+                    path.unlink()
+        remove_marker(folder)
+
+
+def _last_change(folder: Path) -> float:
+    return max((path.lstat().st_mtime for path in (folder, *folder.rglob("*"))), default=0.0)
 
 
 def _encoded(value: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, dtype_of, is_foreign, is_lazy, like, namespace, rows_of, to_host
+from ..runtime import Array, dtype_of, escaped, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
-from .sample_summaries import digest, survey
+from .sample_summaries import digests, survey
 from .validation import Metadata, checked_groups, chunked_along_samples, names_of
 from .views import COVARIATES, Views, views_or_array, views_or_samples
 
@@ -34,6 +34,9 @@ class LeakageWarning(UserWarning):
     >>> from tensormargin import LeakageWarning
     >>> warnings.simplefilter("error", LeakageWarning)  # doctest: +SKIP
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(escaped(text))
 
 
 def duplicate_samples(X: Any) -> list[Array]:
@@ -131,7 +134,7 @@ def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:
     step = 1 if is_ragged(X) else max(1, _BYTES_AT_ONCE // (prod(X.shape[1:]) * dtype_of(X).itemsize))
     for start in range(0, len(rows), step):
         part = rows_of(X, rows[start : start + step])
-        yield from map(digest, part if is_ragged(X) else to_host(part))
+        yield from digests(part[0][None] if is_ragged(X) else to_host(part))
 
 
 def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -> list[str]:

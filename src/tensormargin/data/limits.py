@@ -7,11 +7,11 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..runtime import available_bytes, in_bytes, quoted, shortened
+from ..runtime import available_bytes, escaped, in_bytes, quoted, shortened
 
 MOST_DEPTH = 64  # groups within groups, cells within cells
 MOST_MEMBERS = 100_000  # arrays and groups of one file
@@ -36,6 +36,9 @@ class BadFileError(ValueError):
     absent.npz: no such file; give the path of one that exists
     """
 
+    def __init__(self, text: str) -> None:
+        super().__init__(escaped(text))
+
 
 @dataclass(frozen=True)
 class FileRules:
@@ -44,12 +47,49 @@ class FileRules:
     ``max_bytes`` limits the memory that its contents may need (None: what is available, if that is plausible for its
     size); ``allow_external`` lets it lead to files elsewhere; ``fill_missing`` takes chunks of a Zarr store or HDF5
     file that were never written as fill values; ``memory`` is what is available, if it was measured already.
+    ``folder`` (resolved) is where files must lie that the user has not named; None for those that the user names.
     """
 
     max_bytes: int | None = None
     allow_external: bool = False
     fill_missing: bool = False
     memory: int | None = None
+    folder: str | None = None
+
+    def inside(self, folder: Path) -> FileRules:
+        """Return the rules for files that a file or folder of the user leads to: they must lie in this folder."""
+        return replace(self, folder=str(folder.resolve()))
+
+    def check_file(self, path: str | Path, origin: str = "") -> None:
+        """Raise `BadFileError` unless a path leads to a regular file, which lies in the folder if there is one.
+
+        Every file is checked before it is opened: to open a pipe or device may never end, and any file that the user
+        can read could become a part of samples and models. ``origin`` says in messages what leads to the file.
+        """
+        self.check_place(path, origin)
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as error:
+            raise _unreachable(path, error) from error
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.filemode(mode)[0], "something else")
+            raise BadFileError(
+                f"{origin or path} is {kind}, but data are read from regular files only; copy the data to a file"
+            )
+
+    def check_place(self, path: str | Path, origin: str = "") -> None:
+        """Raise `BadFileError` if a path leads out of the folder, unless the rules allow that."""
+        if self.folder is None or self.allow_external:
+            return
+        try:
+            target = Path(path).resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to each other
+            raise _unreachable(path, error) from error
+        if not target.is_relative_to(self.folder):
+            raise BadFileError(
+                f"{origin or path} leads out of {self.folder}, to {target}; move the file there, or give "
+                "allow_external=True (command line: --allow-external) if you trust who made it"
+            )
 
     def admit(self, path: str | Path, needed: int, what: str, stored: int | None = None, before: int = 0) -> None:
         """Raise `BadFileError` if ``what`` needs more memory than allowed, or implausibly much for its file.
@@ -98,26 +138,8 @@ def parsed_bytes(value: int | str | None) -> int | None:
     return found
 
 
-def check_regular(path: str | Path) -> None:
-    """Raise `BadFileError` unless a path leads to a regular file: opening a pipe or device may never end."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError) as error:
-        raise BadFileError(
-            f"{path}: cannot be opened ({shortened(str(error))}); give a path that can be read"
-        ) from error
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.filemode(mode)[0], "something else")
-        raise BadFileError(f"{path}: is {kind}, but data are read from regular files only; copy the data to a file")
-
-
-def check_inside(path: Path, folder: Path, rules: FileRules, origin: str) -> None:
-    """Raise `BadFileError` if a path leads out of a folder (which is resolved), unless the rules allow that."""
-    if not rules.allow_external and not path.resolve().is_relative_to(folder):
-        raise BadFileError(
-            f"{origin} leads out of {folder}, to {path.resolve()}; move the file there, or give allow_external=True "
-            "(command line: --allow-external) if you trust who made it"
-        )
+def _unreachable(path: str | Path, error: Exception) -> BadFileError:
+    return BadFileError(f"{path}: cannot be opened ({shortened(str(error))}); give a path that can be read")
 
 
 def check_text(path: Path, name: str) -> None:

@@ -6,8 +6,8 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from functools import partial, reduce
+from itertools import islice, pairwise
 from math import ceil, prod
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale o
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
+_FEW = 7  # entries that NumPy adds one after the other, whatever their strides
 _KEPT = 4  # surveys
 
 
@@ -41,19 +42,12 @@ class Summary(NamedTuple):
 
 
 def summaries(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, Summary]:
-    """Return the summary of each view that has a grid."""
-    parts = summary_parts(X, grids)
-    return joined_summaries(dict(zip(parts, (list(computed(*own)) for own in parts.values()), strict=True)))
-
-
-def summary_parts(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, list[Any]]:
-    """Return the summaries of parts of the samples, by view; those of a Dask array are not computed yet."""
-    return {name: list(_parts(view, grids[name])) for name, view in views_by_name(X).items() if name in grids}
-
-
-def joined_summaries(parts: Mapping[str, list[Summary]]) -> dict[str, Summary]:
-    """Return one summary per view."""
-    return {name: Summary(*map(np.concatenate, zip(*own, strict=True))) for name, own in parts.items()}
+    """Return the summary of each view that has a grid; the chunks of Dask arrays are read once."""
+    parts = {name: list(_parts(view, grids[name])) for name, view in views_by_name(X).items() if name in grids}
+    found = iter(computed(*(part for own in parts.values() for part in own)))
+    return {
+        name: Summary(*map(np.concatenate, zip(*islice(found, len(own)), strict=True))) for name, own in parts.items()
+    }
 
 
 def views_by_name(X: Any) -> dict[str, Any]:
@@ -82,19 +76,21 @@ def _described(part: Array, grid: tuple[int, ...]) -> Summary:
 
 def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     part = part.reshape(len(part), *(part.shape[1:] or (1,)))
-    digests = np.array([digest(one, "<f4", DIGEST_BYTES) for one in part], np.dtype((np.void, DIGEST_BYTES)))
+    checksums = np.array(digests(part, "<f4", DIGEST_BYTES), np.dtype((np.void, DIGEST_BYTES)))
     part = np.array(part[_strides(part.shape)], np.float64)
     rows = part.reshape(len(part), -1)
-    there = np.isfinite(rows)
-    lacking = ~there.any(axis=1)
-    rows[~there] = 0.0
+    missing = ~np.isfinite(rows)
+    complete = not missing.any()
+    if not complete:
+        rows[missing] = 0.0
     largest = np.abs(rows).max(axis=1, initial=0.0)
     rows /= _or_one(largest)[:, None]  # so that squares are finite
-    count = np.maximum(there.sum(axis=1), 1)
+    count = rows.shape[1] if complete else np.maximum((~missing).sum(axis=1), 1)
     mean = rows.sum(axis=1) / count
     rms = np.sqrt((rows**2).sum(axis=1) / count)
     rows -= mean[:, None]
-    rows[~there] = 0.0
+    if not complete:
+        rows[missing] = 0.0
     spread = np.sqrt((rows**2).sum(axis=1) / count)
     spread[spread <= FLOOR * rms] = 0.0
     rows /= _or_one(spread)[:, None]
@@ -104,9 +100,9 @@ def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     shape = np.log(np.maximum(np.column_stack(ends), FLOOR))
     descriptors = np.column_stack([shape, *_roughness(part), _means(part, grid)])
     scale = rms * largest
-    for values in (scale, moments, descriptors):
-        values[lacking] = np.nan
-    return Summary(digests, scale, moments, descriptors)
+    for values in () if complete else (scale, moments, descriptors):
+        values[missing.all(axis=1)] = np.nan
+    return Summary(checksums, scale, moments, descriptors)
 
 
 def _or_one(values: Array) -> Array:
@@ -156,6 +152,10 @@ def _means(part: Array, grid: tuple[int, ...]) -> Array:
     """Return the means of the parts of a grid."""
     for mode, count in enumerate(grid, start=1):
         size = part.shape[mode]
+        if size % count == 0 and size // count <= _FEW:
+            step, before = size // count, (slice(None),) * mode
+            part = reduce(np.add, [part[(*before, slice(first, None, step))] for first in range(step)]) / step
+            continue
         edges = [min(size - 1, size * k // count) for k in range(count)] + [size]
         cells = [
             part.take(range(first, max(first + 1, last)), axis=mode).mean(axis=mode) for first, last in pairwise(edges)
@@ -215,18 +215,25 @@ def _of_chunk(part: Array) -> Survey:
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
     there = rows[~np.isnan(rows)] if np.isnan(rows.min()) else rows  # NaN, in samples that lack a view, does not count
     ends = float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))
-    return Survey(*ends, np.frombuffer(b"".join(map(digest, rows)), np.uint64).reshape(-1, 2))
+    return Survey(*ends, np.frombuffer(b"".join(digests(rows)), np.uint64).reshape(-1, 2))
 
 
-def digest(sample: Array, dtype: str | None = None, size: int = 16) -> bytes:
-    """Return a checksum of a sample: of its entries in C order.
+def digests(samples: Array, dtype: str | None = None, size: int = 16) -> list[bytes]:
+    """Return a checksum of each sample: of its entries in C order.
 
     With a ``dtype`` of floating-point numbers it is that of the shape and of the entries rounded to this type, so that
     copies in other types have the same one.
     """
-    if dtype is None:
-        return hashlib.blake2b(sample.tobytes(), digest_size=size).digest()
-    with np.errstate(over="ignore"):
-        entries = sample.astype(dtype) + np.zeros((), dtype)  # without negative zeros
-    entries[np.isnan(entries)] = np.nan
-    return hashlib.blake2b(str(sample.shape).encode() + entries.tobytes(), digest_size=size).digest()
+    begun = hashlib.blake2b(digest_size=size)
+    if dtype is not None:
+        with np.errstate(over="ignore"):
+            samples = samples.astype(dtype) + np.zeros((), dtype)  # without negative zeros
+        samples[np.isnan(samples)] = np.nan
+        begun.update(str(samples.shape[1:]).encode())
+    width, entries = samples.itemsize * prod(samples.shape[1:]), samples.tobytes()
+    found = []
+    for row in range(len(samples)):
+        checksum = begun.copy()
+        checksum.update(entries[row * width : (row + 1) * width])
+        found.append(checksum.digest())
+    return found

@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -38,26 +39,20 @@ class ComparedSamples:
 
     ``used``: it has the same entries as one that was used in the fit (None if the record has no digests). ``far``: it
     is farther from the training samples than any of them from the others. ``beyond``: its scores are beyond theirs.
+    ``scale``: its root mean square in each view.
     """
 
     used: Array | None
     far: Array
     beyond: Array
     other_scale: OtherScale | None
+    scale: Mapping[str, Array]
 
     @property
     def unlike(self) -> Array:
         """Whether a sample is unlike all training samples, in its entries or in its scores."""
         found: Array = self.far | self.beyond
         return found
-
-    @classmethod
-    def joined(cls, parts: Sequence[ComparedSamples]) -> ComparedSamples:
-        """Return the comparisons of several parts of some samples as one."""
-        used = [one.used for one in parts if one.used is not None]
-        far, beyond = (np.concatenate([getattr(one, name) for one in parts]) for name in ("far", "beyond"))
-        scales = (one.other_scale for one in parts if one.other_scale is not None)
-        return cls(np.concatenate(used) if used else None, far, beyond, next(scales, None))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -76,14 +71,14 @@ class ComparedSamples:
         return f"{which} {what} were used in the fit: their accuracy says nothing about new {what}"
 
     def warning(self, what: str = "samples", names: Sequence[str] | None = None) -> str | None:
-        """Return how many samples are unlike those of the fit, None if none are."""
-        rows = np.flatnonzero(self.unlike)
-        if not len(rows):
+        """Return how many samples are unlike those of the fit, with their ``names``; None if none are."""
+        n_unlike = int(self.unlike.sum())
+        if not n_unlike:
             return None
-        such = "" if names is None else f": {listed([names[row] for row in rows.tolist()])}"
+        such = "" if names is None else f": {listed(names)}"
         in_what = f"{self.far.sum()} in their entries, {self.beyond.sum()} in their scores"
         return (
-            f"{len(rows)} of {len(self.far)} {what} are unlike all training samples ({in_what}){such}. Do not rely on "
+            f"{n_unlike} of {len(self.far)} {what} are unlike all training samples ({in_what}){such}. Do not rely on "
             "what the model predicts for them"
         )
 
@@ -192,8 +187,20 @@ class TrainingRecord:
                 room = (most - least) / 2
                 beyond = ((values < least - room) | (values > most + room)).any(axis=1)
             used = _used({name: own["digests"] for name, own in views.items()}, found)
-            scales = (_other_scale(name, views[name], one.scale) for name, one in found.items())
-            return ComparedSamples(used, far, beyond, next((one for one in scales if one is not None), None))
+            scale = {name: one.scale for name, one in found.items()}
+            return ComparedSamples(used, far, beyond, self._other_scale(scale), scale)
+
+    def joined(self, parts: Sequence[ComparedSamples]) -> ComparedSamples:
+        """Return the comparisons of consecutive parts of some samples as one."""
+        used = [one.used for one in parts if one.used is not None]
+        far, beyond = (np.concatenate([getattr(one, name) for one in parts]) for name in ("far", "beyond"))
+        scale = {name: np.concatenate([one.scale[name] for one in parts]) for name in parts[0].scale}
+        return ComparedSamples(np.concatenate(used) if used else None, far, beyond, self._other_scale(scale), scale)
+
+    def _other_scale(self, scale: Mapping[str, Array]) -> OtherScale | None:
+        """Return the first view that differs from training, given the root mean squares of new samples."""
+        found = (_other_scale(name, self.facts["views"][name], own) for name, own in scale.items())
+        return next((one for one in found if one is not None), None)
 
 
 def short_facts(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,13 +304,25 @@ def _is_far(facts: Mapping[str, Any], found: Summary) -> Array:
 
 def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Array | None:
     """Return which samples agree with one training sample in all views."""
-    if not known or any(text is None for text in known.values()):
+    texts = [text for text in known.values() if text is not None]
+    if not known or len(texts) < len(known):
         return None
-    width = (len(known), DIGEST_BYTES)
-    old = [np.frombuffer(bytes.fromhex(text or ""), np.uint8).reshape(-1, DIGEST_BYTES) for text in known.values()]
-    new = [found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known]
-    rows = {row.tobytes() for row in np.stack(old, axis=1)}
-    return np.array([row.tobytes() in rows for row in np.stack(new, axis=1).reshape(-1, *width)], bool)
+    new = np.stack([found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known], axis=1)
+    rows = _rows_of_digests(tuple(texts))
+    return np.array([row in rows for row in _as_rows(new)], bool)
+
+
+@lru_cache(maxsize=2)
+def _rows_of_digests(texts: tuple[str, ...]) -> frozenset[bytes]:
+    """Return the digests of the training samples, those of all views of a sample joined; made once for many parts."""
+    old = [np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, DIGEST_BYTES) for text in texts]
+    return frozenset(_as_rows(np.stack(old, axis=1)))
+
+
+def _as_rows(digests: Array) -> list[bytes]:
+    rows = digests.reshape(len(digests), -1)
+    found: Any = rows.view(np.dtype((np.void, rows.shape[1]))).ravel().tolist()
+    return list(found)
 
 
 def _other_scale(view: str, facts: Mapping[str, Any], scale: Array) -> OtherScale | None:

@@ -14,7 +14,8 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
 from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
-from .axes import AnyAxes, Axis, contradictions
+from . import fitted
+from .axes import AnyAxes, Axis, checked_any_axes, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
 from .views import (
     Shapes,
@@ -32,6 +33,19 @@ NOT_FINITE = (
     "tensormargin.Impute() (command line: --missing)"
 )
 """Error message for samples with entries or statistics that are not finite."""
+_AXES = fitted.list_of(fitted.instance("Axis"), kind=tuple) | None
+SEEN = {
+    "axes_in_": _AXES | fitted.map_of(_AXES) | fitted.ABSENT,
+    "_mode_names": fitted.plain | fitted.ABSENT,  # in files of version 0.1
+}
+"""What the functions below set in a fit, besides scikit-learn's attributes; see `seen_fits`."""
+
+
+def seen_fits(estimator: Any, shape: Shape | Shapes) -> dict[str, Any]:
+    """Return whether what a fitted estimator has seen are samples of this shape."""
+    checked_any_axes(getattr(estimator, "axes_in_", None), shape)
+    first = None if isinstance(shape, dict) else shape[0]
+    return {"n_features_in_": first is None or getattr(estimator, "n_features_in_", first) == first}
 
 
 def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = True, ragged: bool = False) -> Any:

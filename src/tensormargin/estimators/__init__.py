@@ -11,7 +11,7 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .binary_fit import SCALE_LAM, SCALE_MU, FitSpec
-    from .classifier import AccuracyMixin, NotebookMixin, TensorMarginClassifier
+    from .classifier import AccuracyMixin, NotebookMixin, TensorMarginClassifier, are_classes
     from .devices import to_device
     from .engine import PLACES, at_most, one_blas_thread
     from .fit_steps import ToFit, TrainingSet, fit_batch, fit_training_set, keep_scheme, training_set

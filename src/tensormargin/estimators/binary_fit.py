@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ from ..fitting import (
     coarse_start,
     dual_guess,
 )
-from ..runtime import Array, tuning
+from ..runtime import Array, ForkSafeLock, tuning
 
 # For samples of mean squared norm 1. Chosen by benchmarks/scale_rule.py on real data with four kinds of weight: this
 # pair has the smallest worst-case loss (docs/method.md has the table).
@@ -191,7 +190,7 @@ class FirstPasses:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Any, ...], FirstPass] = {}
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._left = tuning.KEPT_PASSES_BYTES
 
     def of(self, array: SampleArray, spec: FitSpec) -> FirstPass:

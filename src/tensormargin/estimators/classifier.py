@@ -16,13 +16,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import content_ranks, map_picture, same_library, samples_as_fitted
+from ..data import SEEN, checked_groups, content_ranks, fitted, map_picture, same_library, samples_as_fitted, seen_fits
 from ..fitting import (
     FORMATS,
     SampleArray,
     calibrate,
     class_probabilities,
     combine_scores,
+    count_problems,
     labels_at,
     logarithms,
     predicted_codes,
@@ -32,8 +33,14 @@ from ..fitting import (
 from ..runtime import Array, FloatArray, rows_of, to_host
 from .engine import PLACES
 from .fit_steps import ToFit, TrainingSet, fit_all, fit_training_set, training_set, without_convergence_warnings
+from .weight_layout import weights_fit
 
 _FOLDS = 5  # on which probabilities are calibrated
+_PER_PROBLEM, _PER_SWEEP = fitted.floats("_n_problems"), fitted.floats(None, finite=False)
+_WEIGHT = fitted.instance("CPTensor", "TuckerTensor", "TTTensor") | fitted.floats(...)
+_WEIGHTS = _WEIGHT | fitted.list_of(_WEIGHT, "_n_problems")
+_RANK = fitted.whole(1) | fitted.list_of(fitted.whole(1), kind=tuple) | None
+_HISTORY = fitted.map_of(fitted.plain, objective=_PER_SWEEP, gap=fitted.floats(None, None, finite=False))
 
 
 class AccuracyMixin(ClassifierMixin):
@@ -86,6 +93,24 @@ class WithProbabilities:
         return MethodType(self.method, classifier)
 
 
+@fitted.attributes(
+    classes_=fitted.labels(),
+    multi_class_=fitted.one_of("ovo", "ovr"),
+    sample_shape_=fitted.shapes,
+    coef_=fitted.floats("_n_problems", "*sample_shape_") | fitted.map_of(fitted.floats(...)),
+    intercept_=_PER_PROBLEM,
+    weight_=_WEIGHTS | fitted.map_of(_WEIGHTS),
+    rank_=_RANK | fitted.map_of(_RANK) | fitted.ABSENT,
+    calibration_=fitted.floats("_n_problems", 2) | fitted.floats("_n_problems", 4) | fitted.ABSENT,
+    n_splits_=fitted.whole(1) | fitted.ABSENT,
+    n_iter_=fitted.whole(0),
+    history_=_HISTORY | fitted.list_of(_HISTORY, "_n_problems"),
+    objective_=fitted.floats("_n_problems", finite=False),
+    n_parameters_=fitted.whole(0),
+    **dict.fromkeys(("view_scale_", "view_shares_", "mean_scores_"), fitted.map_of(_PER_PROBLEM) | fitted.ABSENT),
+    n_missing_=fitted.map_of(fitted.whole(0)) | fitted.ABSENT,
+    **SEEN,
+)
 @dataclass(eq=False, repr=False)
 class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     """Large margin distribution classifier with a low-rank weight tensor.
@@ -261,8 +286,23 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # Under scikit-learn's metadata routing, groups reach `fit` without a request.
+    __metadata_request__fit: ClassVar[dict[str, bool | None]] = {"groups": True}
+
+    @property
+    def _n_problems(self) -> int:
+        return count_problems(self.classes_.shape[0], self.multi_class_)
+
+    def _fits(self) -> dict[str, Any]:
+        return {
+            "classes_": are_classes(self.classes_),
+            "probability": not self.probability or hasattr(self, "calibration_"),
+            **seen_fits(self, self.sample_shape_),
+            **weights_fit(self),
+        }
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -277,11 +317,16 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
             Labels of two or more classes.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weights; an integer weight is equivalent to that many copies of the sample.
+        groups : array-like of shape (n_samples,), optional
+            Persons, sessions or the like whose samples belong together. Probabilities are calibrated on folds that keep
+            them together, so that they hold for new groups. The weight does not depend on them.
         """
         training = training_set(self, X, y, sample_weight)
+        if groups is not None:
+            groups = checked_groups(training.array.X, groups)
         fit_training_set(self, training, y, self.n_jobs)
         if self.probability:
-            _calibrate_on_folds(self, training)
+            _calibrate_on_folds(self, training, groups)
         return self
 
     def _validate_params(self) -> None:
@@ -355,9 +400,13 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
     def _as_fitted(self, X: Any, method: str) -> SampleArray:
         return sample_array(self.checked(X, method))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        state = state if "scale_free" in state else _parameters_since(state)
-        super().__setstate__(state if "view_scale" in state else {**state, "view_scale": "equal"})
+    @staticmethod
+    def _since_earlier_versions(state: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes in a file of a model as this version has them: 0.1 wrote ``lam="10*scale"``."""
+        if "scale_free" in state:
+            return state
+        factor = _number_before_scale(state["lam"]) if isinstance(state["lam"], str) else None
+        return {**state, "lam": state["lam"] if factor is None else factor, "scale_free": factor is not None}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")  # a failed fit leaves other attributes behind
@@ -396,19 +445,22 @@ def _number_before_scale(text: str) -> float | None:
         return None
 
 
-def _parameters_since(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a classifier saved by version 0.1, with its parameters converted to this version."""
-    lam, factor = state["lam"], _number_before_scale(str(state["lam"]))
-    return {**state, "lam": lam if factor is None else factor, "scale_free": factor is not None, "probability": False}
+def are_classes(labels: Array) -> bool:
+    """Return whether labels are two or more different ones, in order unless they are objects."""
+    distinct = len(set(labels.tolist())) == len(labels) > 1
+    return distinct and (labels.dtype == object or bool((labels[1:] > labels[:-1]).all()))
 
 
-def _calibrate_on_folds(classifier: Any, training: TrainingSet) -> None:
+def _calibrate_on_folds(classifier: Any, training: TrainingSet, groups: Array | None) -> None:
     """Set ``calibration_``, the sigmoids fitted to the scores of held-out samples, and ``n_splits_``."""
     X, weights = training.array.X, training.weights
     classes, codes = np.unique(training.labels, return_inverse=True)
     present = np.flatnonzero(weights > 0)  # samples of weight zero are ignored
     folds = np.full(len(weights), -1)
-    folds[present] = _folds(classes, codes[present], content_ranks(X)[present], classifier.random_state)
+    if groups is None:
+        folds[present] = _folds(classes, codes[present], content_ranks(X)[present], classifier.random_state)
+    else:
+        folds[present] = _folds_of_groups(classes, codes[present], groups[present], classifier.random_state)
     tests = [np.flatnonzero(folds == fold) for fold in range(folds.max() + 1)]
     models = [clone(classifier).set_params(probability=False, warm_start=False) for _ in tests]
     with without_convergence_warnings():  # the fit to all samples has already warned
@@ -445,6 +497,24 @@ def _folds(classes: Array, codes: Array, contents: Array, random_state: Any) -> 
             fold_of = (dealt + rng.permutation(len(own))) % n_folds
             folds[where] = fold_of[np.searchsorted(own, contents[where])]
             dealt += len(own)
+    return folds
+
+
+def _folds_of_groups(classes: Array, codes: Array, groups: Array, random_state: Any) -> Array:
+    """Return the fold of each sample; the samples of a group share a fold, and each class is in two or more."""
+    from sklearn.model_selection import StratifiedGroupKFold  # takes long to import
+
+    n_groups = [len(np.unique(groups[codes == code])) for code in range(len(classes))]
+    if min(n_groups) < 2:
+        raise ValueError(
+            "probability=True with groups needs two groups or more of each class, to leave one out; "
+            f"{classes.tolist()[np.argmin(n_groups)]!r} has {min(n_groups)}. Add groups, leave groups out, or set "
+            "probability=False"
+        )
+    splitter = StratifiedGroupKFold(min(_FOLDS, *n_groups), shuffle=True, random_state=random_state)
+    folds = np.full(len(codes), -1)
+    for fold, (_, test) in enumerate(splitter.split(codes, codes, groups)):
+        folds[test] = fold
     return folds
 
 

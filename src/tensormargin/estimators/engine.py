@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from ..fitting import (
     sweeps,
     working_dtype,
 )
-from ..runtime import Array, goes_to_cluster, tuning, worker_threads
+from ..runtime import Array, UsedByThreads, goes_to_cluster, tuning, worker_threads
 from .binary_fit import FirstPasses, FitSpec, best_fit, fit_binary
 from .flat_fits import flat_fits
 
@@ -249,26 +248,30 @@ def _blas_threads() -> int:
     return max((library.num_threads for library in libraries if library.user_api == "blas"), default=0)
 
 
-class _OneBlasThread:
+class _OneBlasThread(UsedByThreads):
     """Limit BLAS to one thread from the first of several overlapping fits to enter to the last one to leave."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._users = 0
-        self._limits: Any = None
+        super().__init__()
+        self._threads: list[tuple[Any, int]] = []  # of each library, before
 
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-            if self._users == 1 and _blas_threads() > 1:
-                self._limits = _threadpools().limit(limits=1, user_api="blas")
+    def _begin(self) -> None:
+        libraries = [library for library in _threadpools().lib_controllers if library.user_api == "blas"]
+        self._threads = [(library, library.num_threads) for library in libraries if library.num_threads > 1]
+        for library, _ in self._threads:
+            _set_threads(library, 1)
 
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users == 0 and self._limits is not None:
-                self._limits.restore_original_limits()
-                self._limits = None
+    def _end(self) -> None:
+        for library, threads in self._threads:
+            _set_threads(library, threads)
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the number of threads of a library, which threadpoolctl 3.8 lets no thread do after another one."""
+    heed_all = getattr(library, "clear_controlling_thread", lambda force: None)
+    heed_all(force=True)
+    library.set_num_threads(threads)
+    heed_all(force=True)
 
 
 one_blas_thread = _OneBlasThread()

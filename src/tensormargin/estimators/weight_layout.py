@@ -11,8 +11,9 @@ import numpy as np
 
 from ..data import Shapes
 from ..fitting import FORMATS, Fit, Format, SampleArray, ViewArray, ViewsFormat, ViewsWeight, Weight, working_dtype
-from ..runtime import is_foreign, to_host
+from ..runtime import Array, is_foreign, to_host
 
+_SAME = 1e-3  # largest relative difference between a weight and its decomposition, both perhaps in single precision
 FULL = "full"
 EQUAL = "equal"
 
@@ -158,6 +159,31 @@ Layout = OneTensor | SeveralViews
 def layout_of(shape: Any) -> Layout:
     """Return the layout for samples of a shape, or of a dictionary of shapes."""
     return SeveralViews(shape) if isinstance(shape, dict) else OneTensor(shape)
+
+
+def weights_fit(classifier: Any) -> dict[str, Any]:
+    """Return whether weights are there for each view, and the decomposed ones are those of ``coef_``."""
+    shape, several = classifier.sample_shape_, isinstance(classifier.sample_shape_, dict)
+    by_view = "coef_", "weight_", "rank_", "view_scale_", "view_shares_", "mean_scores_", "n_missing_"
+    if several and any(getattr(classifier, name, {}).keys() != shape.keys() for name in by_view):
+        return {"sample_shape_": False}
+    views = [(classifier.coef_[name], classifier.weight_[name], shape[name]) for name in shape] if several else []
+    found = {"coef_": True, "weight_": True}
+    for coef, weights, sizes in views or [(classifier.coef_, classifier.weight_, shape)]:
+        found["coef_"] &= coef.shape == (classifier._n_problems, *sizes)
+        weights = weights if isinstance(weights, list) else [weights]
+        found["weight_"] &= len(weights) == len(coef) and all(map(_is_same, weights, coef))
+    return found
+
+
+def _is_same(weight: Any, dense: Array) -> bool:
+    """Return whether a decomposed weight is a tensor, up to rounding; one of another shape is not multiplied out."""
+    form = next(form for form in FORMATS.values() if form.wrote(weight))
+    if tuple(weight.shape) not in (dense.shape, (*dense.shape, 1)):
+        return False
+    room = _SAME * float(np.abs(dense).max(initial=0.0)) + float(np.finfo(np.float32).tiny)
+    made = form.from_tensorly(weight, dense.shape).to_dense()
+    return made.shape == dense.shape and float(np.abs(made - dense).max(initial=0.0)) <= room
 
 
 def _form_of(fit: Fit) -> ViewsFormat:

@@ -11,7 +11,7 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .comparison import CompareRow, CompareSettings, compare, timed_fit
-    from .comparison_summary import MethodDifference, Summary, Winner, differences_to_best, fit_winner, summarise
+    from .comparison_summary import MethodDifference, Summary, Winner, differences_from, fit_winner, summarise
     from .contenders import GAMMA_FACTORS, MAJORITY
     from .held_out import Reliability, RocCurve, reliability, roc
     from .intervals import CONFIDENCE, corrected_error, holm, paired_difference, score_interval
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CompareRow", "CompareSettings", "FitPlan", "FittedModel", "MethodDifference", "NestedEvaluation", "OuterFold",
     "PermutationTest", "Reliability", "RocCurve", "Summary", "ViewsEvaluation", "Winner", "check_plan", "compare",
-    "comparison_content", "data_facts", "differences_to_best", "evaluate_without_views", "fit_and_evaluate",
+    "comparison_content", "data_facts", "differences_from", "evaluate_without_views", "fit_and_evaluate",
     "fit_winner", "nested_evaluation", "permutation_test", "reliability", "roc", "summarise", "with_kind",
 ]  # fmt: skip
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -15,7 +15,6 @@ import numpy as np
 from joblib import delayed, effective_n_jobs
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data import NO_METADATA, Checkpoint, Metadata, Units, run_units, units_of
@@ -39,9 +38,10 @@ class CompareSettings:
         Names from `tensormargin.METHODS` and `tensormargin.KERNEL_METHODS`, and "LinearSVC" (scikit-learn) and
         "CP-PLSR" (TensorLy). Kernel methods are tuned over the width of the kernel as well as over ``lam``.
     repeats : int
-        Number of random train-test splits: stratified, and keeping groups together if there are any.
+        Number of train-test splits: folds of a stratified cross-validation, which keep groups together if there are
+        any. After each fold was a test set once, new folds are drawn.
     test_size : float
-        Proportion of the samples in the test set.
+        Proportion of the samples in the test set: there are ``round(1 / test_size)`` folds, at least two.
     lam_grid : sequence
         Candidate values of ``lam``, the same for all methods of the paper.
     folds : int
@@ -50,6 +50,8 @@ class CompareSettings:
         Seed of the splits.
     preparation : transformer, optional
         Transformer applied before every method, fitted on each training set.
+    against : str, optional
+        Method that all others are compared with, by default the first one. Choose it before you see the scores.
 
     Examples
     --------
@@ -60,12 +62,18 @@ class CompareSettings:
     """
 
     methods: Sequence[str] = tuple(METHODS)
-    repeats: int = 5
+    repeats: int = 8
     test_size: float = 0.25
     lam_grid: Sequence[float] = LAM_GRID
     folds: int = 3
     seed: int = 0
     preparation: Any = None
+    against: str | None = None
+
+    @property
+    def reference(self) -> str:
+        """The method that all others are compared with."""
+        return self.entries[0] if self.against is None else self.against
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -146,6 +154,10 @@ def compare(
     (['STM', 'SVM', 'majority class'], 6)
     """
     check_methods(settings.methods, (*METHODS, *KERNEL_METHODS, *PEERS, MAJORITY))
+    if settings.reference not in settings.entries:
+        raise ValueError(
+            f"against must be one of the compared methods, {', '.join(settings.entries)}; got {settings.against!r}"
+        )
     samples = Labelled.checked(settings.preparation, X, y, groups, confounds, views=False)
     check_metadata_for("compare", settings.preparation, samples.metadata)
     samples.warn_of_leakage()
@@ -255,21 +267,21 @@ def _work(key: str, found: Mapping[str, Any]) -> tuple[str, int, float]:
 def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None) -> list[Split]:
     """Return the train-test splits, or raise ValueError if there are none.
 
-    With groups, each split tests on one fold of a stratified group k-fold whose folds have about ``test_size``.
+    They are the folds of repeated stratified cross-validations, so that each sample is tested equally often.
     """
     check_classification_targets(y)
     if groups is None:
         _check_comparable(y, settings)
-        splitter = StratifiedShuffleSplit(settings.repeats, test_size=settings.test_size, random_state=settings.seed)
-        return list(splitter.split(np.zeros(len(y)), y))
     folds = max(2, round(1 / settings.test_size))
     splits: list[Split] = []
     for shuffle in range(settings.repeats):
         if len(splits) < settings.repeats:
             splits += splits_of(folds, y, groups, settings.seed + shuffle)
-    for train, _ in splits[: settings.repeats]:
-        splits_of(settings.folds, y[train], groups[train], settings.seed)  # raises if lambda cannot be chosen
-    return splits[: settings.repeats]
+    splits = splits[: settings.repeats]
+    if groups is not None:
+        for train, _ in splits:
+            splits_of(settings.folds, y[train], groups[train], settings.seed)  # raises if lambda cannot be chosen
+    return splits
 
 
 def _check_comparable(y: Array, settings: CompareSettings) -> None:

@@ -1,10 +1,9 @@
-"""Summary of a comparison: mean scores with intervals, differences to the best method, and the winner's model."""
+"""Summary of a comparison: mean scores with intervals, differences from one method, and the winner's model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import nan
 from typing import Any
 
@@ -51,25 +50,33 @@ class Summary:
 
 @dataclass(frozen=True)
 class MethodDifference:
-    """Accuracy of a method minus that of the best one on the same test sets.
+    """Accuracy of a method minus that of the method that all are compared with, on the same test sets.
 
-    ``p_value`` is two-sided and corrected for all pairs of methods (Holm 1979), since any of them could have been the
-    best one on these test sets; ``low`` and ``high`` bound the uncorrected 95 % interval. None if there are too few
-    groups.
+    Attributes
+    ----------
+    method, against : str
+    difference : float
+    low, high : float or None
+        Ends of the uncorrected 95 % interval. These and what follows are None if there are too few groups.
+    p_value : float or None
+        Two-sided, corrected for the number of comparisons (Holm 1979).
+    detectable : float or None
+        The true difference that would have been found in four of five such comparisons.
 
     Examples
     --------
     >>> from tensormargin.evaluation import MethodDifference
-    >>> MethodDifference("SVM", "STM", difference=-0.05, low=-0.11, high=0.01, p_value=0.2).best
-    'STM'
+    >>> MethodDifference("STM", "SVM", difference=0.05, low=-0.01, high=0.11, p_value=0.2, detectable=0.1).significant
+    False
     """
 
     method: str
-    best: str
+    against: str
     difference: float
     low: float | None
     high: float | None
     p_value: float | None
+    detectable: float | None = None
 
     @property
     def significant(self) -> bool:
@@ -101,42 +108,41 @@ def summarise(rows: Sequence[CompareRow], methods: Sequence[str], groups: Array 
     return summaries
 
 
-def differences_to_best(
-    rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None
+def differences_from(
+    against: str, rows: Sequence[CompareRow], methods: Sequence[str], groups: Array | None = None
 ) -> list[MethodDifference]:
-    """Return the paired difference of every other method to the best one; ties go to the method listed first.
+    """Return the paired difference of every other method from one that was chosen before the scores were known.
 
-    With equally good methods, the probability that any difference is significant is at most 5 %: p-values are corrected
-    for all pairs of methods, not only for those with the method that happens to be the best.
+    If no method differs from it, the probability that any difference is significant is at most 5 %. Differences between
+    the other methods are not tested: each further pair would make all of them harder to find.
 
     Examples
     --------
     >>> from tensormargin.datasets import make_low_rank_classes
-    >>> from tensormargin.evaluation import CompareSettings, compare, differences_to_best
+    >>> from tensormargin.evaluation import CompareSettings, compare, differences_from
     >>> data = make_low_rank_classes(60, (6, 7), rank=1, random_state=0)
-    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=3, lam_grid=(1.0,))
+    >>> settings = CompareSettings(methods=("SVM", "STM"), repeats=4, lam_grid=(1.0,))
     >>> rows = list(compare(data.data, data.target, settings))
-    >>> differences = differences_to_best(rows, settings.methods)
-    >>> len(differences), differences[0].difference <= 0
-    (1, True)
+    >>> (difference,) = differences_from("SVM", rows, settings.methods)
+    >>> difference.method, difference.detectable > 0
+    ('STM', True)
     """
-    own = {
+    by_method = {
         method: sorted((row for row in rows if row.method == method), key=lambda row: row.repeat) for method in methods
     }
-    best = max(methods, key=lambda method: float(np.nanmean(_right(own[method]))))
-    others = [method for method in methods if method != best]
-    pairs = [(method, best) for method in others] + list(combinations(others, 2))
-    found = [_paired(own[first], own[second], groups) for first, second in pairs]
-    p_values = holm([1.0 if one.p_value is None else one.p_value for one in found])
+    others = [method for method in methods if method != against]
+    paired = [_paired(by_method[method], by_method[against], groups) for method in others]
+    p_values = holm([1.0 if one.p_value is None else one.p_value for one in paired])
     return [
-        MethodDifference(method, best, one.difference, one.low, one.high, None if one.p_value is None else p_value)
-        for method, one, p_value in zip(others, found, p_values.tolist(), strict=False)
+        MethodDifference(method, against, one.difference, one.low, one.high, p_value, one.detectable(len(others)))
+        if one.p_value is not None
+        else MethodDifference(method, against, one.difference, None, None, None)
+        for method, one, p_value in zip(others, paired, p_values.tolist(), strict=True)
     ]
 
 
 def _paired(rows: Sequence[CompareRow], others: Sequence[CompareRow], groups: Array | None) -> PairedDifference:
-    by_split = np.array([row.accuracy - other.accuracy for row, other in zip(rows, others, strict=True)])
-    return paired_difference(_right(rows), _right(others), groups, by_split=by_split, n_train=_n_train(rows))
+    return paired_difference(_right(rows), _right(others), groups, n_train=_n_train(rows))
 
 
 def _interval(rows: Sequence[CompareRow], groups: Array | None) -> tuple[float | None, float | None]:

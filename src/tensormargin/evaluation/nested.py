@@ -190,7 +190,7 @@ class NestedEvaluation(FactsMixin):
     @cached_property
     def flat(self) -> ReferenceScores:
         """The scores of a flat LinearSVC on the samples as they are."""
-        return self._scores_of(self.reference_predicted, [fold.reference_score for fold in self.folds])
+        return self._scores_of(self.reference_predicted)
 
     @cached_property
     def matched(self) -> ReferenceScores | None:
@@ -200,23 +200,21 @@ class NestedEvaluation(FactsMixin):
         """
         if self.matched_predicted is None:
             return None
-        return self._scores_of(self.matched_predicted, [fold.matched_score for fold in self.folds])
+        return self._scores_of(self.matched_predicted)
 
-    def _scores_of(self, predicted: Array, by_fold: Sequence[float]) -> ReferenceScores:
+    def _scores_of(self, predicted: Array) -> ReferenceScores:
         right = self._right(predicted)
         return ReferenceScores(
             predicted,
             self._pooled("accuracy", predicted),
             self._pooled("balanced_accuracy", predicted),
             score_interval(right, self.groups, self._strata, self.n_train),
-            self.minus(right, by_fold, cut=any(fold.cut for fold in self.folds)),
+            self.minus(right, cut=any(fold.cut for fold in self.folds)),
         )
 
-    def minus(self, right: Array, by_fold: Sequence[float], cut: bool) -> PairedDifference:
+    def minus(self, right: Array, cut: bool) -> PairedDifference:
         """Return the score minus another one on the same splits, which has no interval if a budget has ``cut`` one."""
-        gains = np.array([fold.score - other for fold, other in zip(self.folds, by_fold, strict=False)])
-        by_split = gains if len(self.tested) > 1 else None
-        found = paired_difference(self.right, right, self.groups, self._strata, by_split, self.n_train)
+        found = paired_difference(self.right, right, self.groups, self._strata, self.n_train)
         return found.without_interval() if cut else found
 
     @property
@@ -324,7 +322,7 @@ def nested_evaluation(
     limits = [deadline.budget] if deadline.limited else []
     held_back = warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning)  # issued once, above
     content = (model, *samples.content, splits, seed, score, *limits)
-    with units_of(checkpoint, "evaluation", *content) as units, shared(), held_back:
+    with units_of(checkpoint, "evaluation", *content) as units, shared, held_back:
         for split, result in _OuterLoop(model, samples, seed, score, units).results(splits, progress, deadline):
             where = split.repeat, split.test
             predicted[where], reference_predicted[where] = result.predicted, result.reference_predicted

@@ -12,10 +12,21 @@ from joblib import delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..data import Checkpoint, FactsMixin, Metadata, log_arrangements, run_units, units_of
+from ..data import (
+    Checkpoint,
+    FactsMixin,
+    LeakageWarning,
+    Metadata,
+    blocks_in_time,
+    log_arrangements,
+    run_units,
+    units_of,
+)
 from ..runtime import Array, Deadline, Progress, percent
 from ..transformers import UnseenCategoryWarning
 from .held_out import Labelled, checked_score, outer_splits, pooled_score, predict_held_out, seeded
+
+_FEWEST_ARRANGEMENTS = 40  # of blocks, so that p can be well below 5 %
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +42,8 @@ class PermutationTest(FactsMixin):
     p_value : float
         ``(1 + number of permuted scores >= score) / (1 + n_permutations)``.
     permuted_what : str
-        What was permuted: labels of samples, labels within groups, labels of whole groups, or both of the last two.
+        What was permuted: labels of samples, labels within groups (of samples or of blocks of them), labels of whole
+        groups, or both of the last two.
     smallest_p : float
         The smallest possible p-value, limited by the number of permutations and by the number of distinct arrangements
         of the labels.
@@ -90,8 +102,10 @@ def permutation_test(
 
     The score pools all held-out predictions. It is that of `nested_evaluation` with the same integer as its ``seed``
     and as ``random_state`` here, which is the default. Labels are permuted between samples. With groups they are
-    permuted within each group that has several labels (fMRI runs). Groups with a single label each (recordings of a
-    patient) exchange their labels as a whole, since permuting within them would change nothing.
+    permuted within each group that has several labels (fMRI runs). Where samples of one label follow each other in such
+    a group, blocks of them exchange their labels, since neighbours share noise: give samples in the order of time.
+    Groups with a single label each (recordings of a patient) exchange their labels as a whole, since permuting within
+    them would change nothing.
 
     Parameters
     ----------
@@ -181,8 +195,9 @@ class _Time:
 class _Exchange:
     """Which labels are exchangeable under the null hypothesis.
 
-    Each group with several labels is a stratum of its own. All groups with a single label together form another
-    stratum, in which whole groups exchange their labels.
+    Each group with several labels is a stratum of its own. If its samples are in the order of time and those of one
+    label follow each other (blocks of a run), they share noise and are not exchangeable one by one: blocks exchange
+    their labels. All groups with a single label together form another stratum, in which whole groups exchange theirs.
     """
 
     def __init__(self, y: Array, groups: Array | None) -> None:
@@ -192,26 +207,48 @@ class _Exchange:
         rows = [np.flatnonzero(self._of_group == number) for number in range(len(names))]
         uniform = [number for number, own in enumerate(rows) if len(np.unique(y[own])) == 1]
         self._mixed = [own for number, own in enumerate(rows) if number not in set(uniform)]
+        self._block_starts = [self._starts_of_blocks(y[own], groups is not None) for own in self._mixed]
         self._whole = np.array(uniform, dtype=int)
         self._label_of_group = y[[own[0] for own in rows]]
         stuck = len(np.unique(self._label_of_group[self._whole])) < 2
         self.fixed_groups = names[self._whole].tolist() if stuck and groups is not None else []
         self.n_fixed = sum(len(rows[number]) for number in uniform) if self.fixed_groups else 0
-        kinds = [*(["within groups"] if self._mixed else []), *([] if stuck else ["of whole groups"])]
+        in_blocks = sum(len(starts) < len(own) for starts, own in zip(self._block_starts, self._mixed, strict=True))
+        if in_blocks and self.n_arrangements < _FEWEST_ARRANGEMENTS:
+            self._block_starts = [np.arange(len(own)) for own in self._mixed]
+            in_blocks = 0
+            warnings.warn(
+                "samples of one class follow each other in every group, and there are too few such blocks to exchange "
+                "their labels, so the test exchanges those of samples. If neighbours share noise, its p-value is too "
+                "small: average the samples of each block before the test, or bring more groups",
+                LeakageWarning,
+                stacklevel=4,
+            )
+        within = ["of blocks within groups"] if in_blocks else ["within groups"]
+        kinds = [*(within if self._mixed else []), *([] if stuck else ["of whole groups"])]
         self.what = "labels of samples" if groups is None else "labels " + " and ".join(kinds)
+
+    @staticmethod
+    def _starts_of_blocks(labels: Array, of_group: bool) -> Array:
+        """Return where the units that exchange their labels begin: blocks of equal labels, or every sample."""
+        if not of_group or not blocks_in_time(labels):
+            return np.arange(len(labels))
+        return np.concatenate([[0], 1 + np.flatnonzero(labels[1:] != labels[:-1])])
 
     @property
     def n_arrangements(self) -> float:
         """Number of distinct arrangements of the labels; infinite beyond exp(100)."""
-        parts = [self._y[own] for own in self._mixed] + [self._label_of_group[self._whole]]
+        parts = [self._y[own][starts] for own, starts in zip(self._mixed, self._block_starts, strict=True)]
+        parts.append(self._label_of_group[self._whole])
         logarithm = sum(map(log_arrangements, parts))
         return exp(logarithm) if logarithm < 100 else float("inf")
 
     def permuted(self, rng: np.random.RandomState) -> Array:
         """Return the labels in a random arrangement."""
         permuted = self._y.copy()
-        for own in self._mixed:
-            permuted[own] = rng.permutation(permuted[own])
+        for own, starts in zip(self._mixed, self._block_starts, strict=True):
+            lengths = np.diff(starts, append=len(own))
+            permuted[own] = np.repeat(rng.permutation(self._y[own][starts]), lengths)
         of_groups = self._label_of_group.copy()
         of_groups[self._whole] = rng.permutation(of_groups[self._whole])
         moved = np.isin(self._of_group, self._whole)

@@ -18,7 +18,7 @@ from ..runtime import is_lazy, software_versions
 from ..selection import TensorMarginClassifierCV
 from ..transformers import describe_step, flat_steps
 from .comparison import CompareRow, CompareSettings
-from .comparison_summary import differences_to_best, summarise
+from .comparison_summary import differences_from, summarise
 from .held_out import SCORES, prediction_rows
 from .intervals import PairedDifference, ScoreInterval
 from .nested import CHOSEN, NestedEvaluation, ReferenceScores
@@ -98,7 +98,7 @@ def _view_facts(samples: SampleSet) -> list[dict[str, Any]]:
 def comparison_content(
     samples: SampleSet, settings: CompareSettings, preparation: Sequence[str], rows: Sequence[CompareRow]
 ) -> dict[str, Any]:
-    """Return a comparison as JSON types: data, settings, versions, summary, differences to the best, and rows.
+    """Return a comparison as JSON types: data, settings, versions, summary, differences from one method, and rows.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def comparison_content(
     ['created', 'data', 'differences', 'preparation', 'rows', 'settings', 'summary', 'versions']
     """
     summaries = summarise(rows, settings.entries, samples.groups)
-    differences = differences_to_best(rows, settings.entries, samples.groups)
+    differences = differences_from(settings.reference, rows, settings.entries, samples.groups)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "data": data_facts(samples),

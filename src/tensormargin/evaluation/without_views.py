@@ -49,8 +49,7 @@ class ViewsEvaluation(FactsMixin):
     def _difference(self, other: NestedEvaluation) -> PairedDifference:
         both = self.whole.tested & other.tested  # a budget may have left time for fewer folds without a view
         cut = any(fold.cut for fold in (*self.whole.folds, *other.folds))
-        by_fold = [fold.score for fold in other.folds]
-        return replace(self.whole, tested=both).minus(np.where(both, other.right, np.nan), by_fold, cut)
+        return replace(self.whole, tested=both).minus(np.where(both, other.right, np.nan), cut)
 
 
 def evaluate_without_views(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .formats.base import NOT_DRAWN_FROM, Rank, leading_vectors, numpy_backend, plain_rank
     from .formats.cp import CPWeight
     from .formats.full import FullWeight
-    from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, predicted_codes
+    from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, count_problems, predicted_codes
     from .multiclass import problem_classes
     from .native import ABI, native_compiler, run_native, without_native
     from .objective import Certificate, MarginProblem, Objective

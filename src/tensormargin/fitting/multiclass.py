@@ -58,6 +58,11 @@ def problem_classes(classes: Array, scheme: str) -> list[tuple[Any, Any]]:
     return [("rest", label) for label in labels] if scheme == "ovr" and len(labels) > 2 else [*combinations(labels, 2)]
 
 
+def count_problems(n_classes: int, scheme: str) -> int:
+    """Return the number of binary problems."""
+    return n_classes if scheme == "ovr" and n_classes > 2 else n_classes * (n_classes - 1) // 2
+
+
 def class_codes(y: Array, classes: Array) -> Array:
     """Return the index of each label in the sorted ``classes``; raise ValueError for unknown labels."""
     codes = np.searchsorted(classes, y)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .onnx_export import export_onnx
     from .options import OPTIONS, describe_loading
     from .outputs import MARK, check_ending, is_ours, save_array, write_samples
-    from .predictions import Agreement, agreement, agreement_on_scene, axes_warning, check_samples_fit, confounds_needed
-    from .predictions import neutral, predictions_of, scene_predictions, training_record, write_predictions
+    from .predictions import Agreement, PredictionRun, Predictions, agreement_on_scene, axes_warning
+    from .predictions import check_samples_fit, confounds_needed, neutral, probabilities_from
+    from .predictions import scene_predictions, training_record, write_predictions, write_table
     from .samples import SampleSet, leakage_warnings
     from .scenes import Georeference, Scene, is_scene, load_scene, named_classes, patch_size
     from .views import KnownViews, known_views, load_views

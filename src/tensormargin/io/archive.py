@@ -1,100 +1,39 @@
-"""Read and write models as archives of skops, without skops, whose import loads all of scikit-learn and any PyTorch.
+"""Read and write models as archives of plain nodes: objects, arrays, numbers, text, lists, tuples and dictionaries.
 
-That takes two seconds, where a small fit and `save_model` take some milliseconds; and skops has no limits on what a
-damaged or hostile file makes it allocate. An archive holds ``schema.json``, a tree of nodes that each name a loader and
-a type, and one ``.npy`` file per array. Reading goes over the whole tree first and returns a function that builds the
-object. A file that is damaged, or was tampered with, is thus refused before any object exists, and building takes
-classes from `CLASSES` only, without calling anything that the file names. All nodes are made before anything is
-written, so that a model with any other type can be left to skops.
+An archive holds ``schema.json``, a tree of nodes that each name a loader and a type, and one ``.npy`` file per array.
+Reading makes each node once, calls nothing that the file names, and takes classes from declarations only
+(`tensormargin.data.fitted`, `other_classes`). Their objects are made without their constructors, and checked
+together when all of them are there.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..data import BadFileError, vector_of
+from ..data import BadFileError, fitted, vector_of
 from ..runtime import Array
+from . import other_classes  # noqa: F401 - declares them
 from .arrays import npy_header
-
-
-def _in_modules(package: str, classes: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(f"{package}.{module}.{name}" for module, names in classes.items() for name in names.split())
-
-
-_TRANSFORMERS = {
-    "kernels.transformer": "TensorKernel",
-    "preparation.confounds": "Deconfound",
-    "preparation.resizing": "EqualLength Resize",
-    "preparation.scaling": "TensorScaler",
-    "preparation.shaping": "AnovaMask Crop Mask MoveMode Tensorize",
-    "preparation.union": "TensorUnion ViewTransformer",
-    "representations.band_power": "BandPower",
-    "representations.competing_convolutions": "CompetingConvolutions",
-    "representations.convolutions": "Convolutions",
-    "representations.corrections": "Clip Detrend Spectra",
-    "representations.covariances": "Connectome Covariances",
-    "representations.gradient_histograms": "GradientHistograms",
-    "representations.imputation": "Impute",
-    "representations.interval_quantiles": "IntervalQuantiles",
-    "representations.mode_maps": "Decimate Differences ModeMap Project Smooth Whiten Xdawn",
-}
-_OTHERS = {
-    "data.axes": "Axis",
-    "estimators.classifier": "TensorMarginClassifier",
-    "selection.auto": "TensorMarginAutoClassifier",
-    "selection.classifier": "TensorMarginClassifierCV",
-}
-_WEIGHTS = {"cp_tensor": "CPTensor", "tucker_tensor": "TuckerTensor", "tt_tensor": "TTTensor"}
-_SCIKIT_LEARN = {
-    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
-    "frozen._frozen": "FrozenEstimator",
-    "pipeline": "Pipeline",
-    "preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer RobustScaler StandardScaler",
-}
-OWN_CLASSES = (
-    _in_modules("tensormargin.transformers", _TRANSFORMERS)
-    | _in_modules("tensormargin", _OTHERS)
-    | _in_modules("tensorly", _WEIGHTS)
-)
-"""Classes of this library, and those of its weights."""
-CLASSES = OWN_CLASSES | _in_modules("sklearn", _SCIKIT_LEARN)
-"""All classes that are read without skops: their state is arrays, plain values and each other."""
-_LEFT = {  # modules of transformers that classes have left
-    "preparation.lengths.EqualLength": "preparation.resizing.EqualLength",
-    "representations.anova.AnovaMask": "preparation.shaping.AnovaMask",
-    "representations.connectome.Connectome": "representations.covariances.Connectome",
-    "representations.detrend.Detrend": "representations.corrections.Detrend",
-    "representations.spectra.Spectra": "representations.corrections.Spectra",
-}
-_MOVED = {re.sub("^tensormargin.(transformers|data).", "tensormargin.", name): name for name in OWN_CLASSES} | {
-    f"{place}.{old}": f"tensormargin.transformers.{new}"
-    for old, new in _LEFT.items()
-    for place in ("tensormargin", "tensormargin.transformers")
-}
 
 SCHEMA = "schema.json"
 TEXT_BYTES = 2**26  # most bytes of a member with text
-_PROTOCOLS = (0, 1, 2)  # versions of the skops format, the newest last; the nodes used here are the same in all of them
-_PLAIN = (str, int, float, bool, type(None))  # types of single values, which are stored as JSON
-_DICTS = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
+_PROTOCOL = 2  # of the format; the nodes are the same in 0 and 1
+_SCALARS = (str, int, float, bool, type(None))  # types of single values, which are stored as JSON
 _TRUTH = {"true": True, "false": False}  # keys of a dict are text in JSON; bool("false") would be True
 _NUMPY_TYPES: tuple[type[np.generic], ...] = (
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
     np.float16, np.float32, np.float64, np.str_,
 )  # fmt: skip
-_SCALARS = {f"numpy.{kind.__name__}": kind for kind in (*_NUMPY_TYPES, np.bool_)}
 _KEYS: Mapping[str, Callable[[str], Any]] = {  # types of keys, with the functions that restore them from text
     "builtins.str": str,
     "builtins.int": int,
@@ -102,51 +41,45 @@ _KEYS: Mapping[str, Callable[[str], Any]] = {  # types of keys, with the functio
     "builtins.bool": _TRUTH.__getitem__,
     **{f"numpy.{kind.__name__}": kind for kind in _NUMPY_TYPES},
 }
+_LOADERS: Mapping[str, Mapping[str, type]] = {  # types by name; all scalars are JSON under the name of text
+    "JsonNode": {"builtins.str": str},
+    "ListNode": {"builtins.list": list},
+    "TupleNode": {"builtins.tuple": tuple},
+    "DictNode": {"builtins.dict": dict, "collections.OrderedDict": OrderedDict},
+    "NdArrayNode": {"numpy.ndarray": np.ndarray, **{f"numpy.{one.__name__}": one for one in (*_NUMPY_TYPES, np.bool_)}},
+    "MaskedArrayNode": dict.fromkeys(("numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"), np.ma.MaskedArray),
+}
 _LONGEST = 500  # characters of a message that quotes a file
+_MOST_PARTS = 2**22  # of a model if it were written without references, so that nothing walks over it for ever
 _UNPACKED_BYTES = 2**30
 _UNPACKED_RATIO = 100  # of a larger model: weights hardly compress, and masks of zeros are small
 
-Build = Callable[[], Any]
 Node = dict[str, Any]
 T = TypeVar("T")
 
 
-class OtherTypeError(Exception):
-    """Raised for types that only skops can read or write."""
-
-
-def read_archive(path: str | Path) -> Build:
-    """Return a function that builds the object in an archive.
-
-    Raises OtherTypeError if the archive contains more than arrays, plain values, their containers and `CLASSES`. It may
-    then be given to skops, after its own check of the types: what can be told of any archive has been checked here.
-    Raises `BadFileError` if the archive is damaged, or not one that skops writes.
-    """
+def read_archive(path: str | Path) -> Any:
+    """Return the fitted model in an archive; raise an error if it is damaged, or not as its classes declare."""
     path = Path(path)
-    # A damaged archive can raise anything in zipfile, json and NumPy; turn it into one clear message.
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_members(path, archive)
-            schema = read_schema(path, archive)
-            try:
-                protocol = _field(schema, "protocol", int)
-                if protocol not in _PROTOCOLS:
-                    raise OtherTypeError(f"protocol {protocol}")
-                return _Reader(path, archive).plan(schema)
-            except OtherTypeError:
-                _check_for_skops(path, archive, schema)
-                raise
-    except (BadFileError, OtherTypeError):
-        raise
-    except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
+    with zipfile.ZipFile(path) as archive:
+        _check_members(path, archive)
+        schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
+        if _field(schema, "protocol", int) not in range(_PROTOCOL + 1):
+            raise ValueError(f"protocol {schema['protocol']} is unknown")
+        model, _ = _Reader(path, archive).read(schema)
+    for made in fitted.check_attributes(model):
+        if hasattr(made, "__setstate__"):  # scikit-learn's warns of other versions
+            state = dict(vars(made))
+            vars(made).clear()
+            made.__setstate__(state)
+    return model
 
 
-def write_archive(path: str | Path, value: Any) -> None:
-    """Write an object to an archive that skops reads, too; raise OtherTypeError, before writing, for other types."""
+def write_archive(path: str | Path, model: Any) -> None:
+    """Write a fitted model; raise an error, before writing, if it is not as its classes declare."""
+    fitted.check_attributes(model, lambda one: one.__getstate__())
     writer = _Writer()
-    schema = writer.node(value) | {"protocol": _PROTOCOLS[-1], "_skops_version": version("skops")}
-    text = json.dumps(schema)  # indented, writing would take five times as long
+    text = json.dumps(writer.node(model) | {"protocol": _PROTOCOL})  # indented, writing would take five times as long
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in writer.arrays.items():
             write_array(archive, name, array)
@@ -187,21 +120,14 @@ def read_member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     return content
 
 
-def _check_for_skops(path: Path, archive: zipfile.ZipFile, schema: Any) -> None:
-    """Raise an error if an array is damaged or one of `CLASSES` has another loader, whatever else the archive holds."""
-    for name in archive.namelist():
-        if name.endswith(".npy"):
-            read_array(path, archive, name)
-    for node in _nodes(schema):
-        if _name(node) in CLASSES and node["__loader__"] != "ObjectNode":
-            raise ValueError(f"{_name(node)} is stored as {node['__loader__']}, must be ObjectNode")
-
-
 def read_array(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     """Return a member with an array, which holds no objects."""
-    npy_header(path, archive, archive.getinfo(name))  # before NumPy allocates what the header says
-    with archive.open(name) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+    shape, in_fortran_order, dtype, begin = npy_header(path, archive, archive.getinfo(name))
+    if dtype.hasobject or not dtype.itemsize:
+        raise ValueError(f"{name} must hold numbers or text, holds {dtype}")
+    with archive.open(name) as file:  # NumPy's own function would parse the header again
+        entries = np.frombuffer(bytearray(memoryview(file.read())[begin:]), dtype)
+    return entries.reshape(shape, order="F" if in_fortran_order else "C")
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
@@ -211,264 +137,189 @@ def write_array(archive: zipfile.ZipFile, name: str, array: Any) -> None:
     archive.writestr(name, buffer.getbuffer(), zipfile.ZIP_DEFLATED)
 
 
-def read_schema(path: Path, archive: zipfile.ZipFile) -> Node:
-    """Return the description of an archive's objects, with the present modules of classes that have moved."""
-    schema = _checked(json.loads(read_member(path, archive, SCHEMA)), dict)
-    for node in _nodes(schema):
-        if _name(node) in _MOVED:
-            node["__module__"] = _MOVED[_name(node)].rpartition(".")[0]
-    return schema
+@cache
+def class_named(name: str) -> type | None:
+    """Return the class that files give this name; None if it has no declaration.
 
-
-def present_bytes(path: str | Path) -> bytes:
-    """Return an archive as skops can read it, with the present modules of classes of this library."""
-    made = BytesIO()
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(made, "w") as copy:
-        for name in archive.namelist():
-            own = json.dumps(read_schema(Path(path), archive)) if name == SCHEMA else archive.read(name)
-            copy.writestr(name, own)
-    return made.getvalue()
-
-
-def _nodes(part: Any) -> Iterator[Node]:
-    if isinstance(part, dict):
-        if "__loader__" in part:
-            yield part
-        part = list(part.values())
-    if isinstance(part, list):
-        for one in part:
-            yield from _nodes(one)
+    Classes of this package are found by their own name among its public ones, whatever module they were in before.
+    """
+    module, _, last = name.rpartition(".")
+    if name in fitted.ELSEWHERE:
+        return getattr(import_module(module), last)
+    for place in ("tensormargin", "tensormargin.transformers") if module.startswith("tensormargin.") else ():
+        public = import_module(place)
+        kind = getattr(public, last) if last in dir(public) else None
+        if isinstance(kind, type) and fitted.declaration_of(kind) is not None:
+            return kind
+    return None
 
 
 class _Reader:
-    """Plans how to build the objects of an archive, by ``__id__``: None while the parts of one are planned."""
+    """Makes the values of the nodes of an archive.
+
+    ``made`` has each value with the number of its parts, by the ``__id__`` of its node; None while these are made.
+    """
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self.path = path
         self.archive = archive
-        self.planned: dict[int, Build | None] = {}
+        self.made: dict[int, tuple[Any, int] | None] = {}
 
-    def plan(self, node: Any) -> Build:
-        """Return a function that builds the object of a node; nodes with the same ``__id__`` are one object."""
+    def read(self, node: Any) -> tuple[Any, int]:
+        """Return the value of a node, and the number of its parts; nodes with the same ``__id__`` are one value."""
         node = _checked(node, dict)
-        loader = _field(node, "__loader__", str)
-        if loader not in _LOADERS:
-            raise OtherTypeError(loader)
-        _require(node, *_LOADERS[loader].types)
         number = _field(node, "__id__", int)
-        if number not in self.planned:
-            self.planned[number] = None
-            self.planned[number] = cache(_LOADERS[loader].plan(self, node))
-        build = self.planned[number]
-        if build is None:
+        if number not in self.made:
+            self.made[number] = None
+            value, n_parts = self._value(node)
+            if n_parts > _MOST_PARTS:
+                raise ValueError(f"it has more than {_MOST_PARTS} parts, most of them again and again")
+            self.made[number] = value, n_parts
+        found = self.made[number]
+        if found is None:
             raise ValueError(f"{_name(node)} contains itself")
-        return build
+        return found
 
-    def items(self, node: Node) -> list[Build]:
-        """Return the functions that build the items of a list."""
-        return [self.plan(one) for one in _field(node, "content", list)]
+    def _value(self, node: Node) -> tuple[Any, int]:
+        loader, name = _field(node, "__loader__", str), _name(node)
+        kind = class_named(name) if loader == "ObjectNode" else _LOADERS.get(loader, {}).get(name)
+        if kind is None:
+            raise fitted.UndeclaredError(f"{name} (as {loader}), which a model of tensormargin does not have")
+        if loader == "ObjectNode":
+            return self._object(node, kind)
+        if loader == "JsonNode":
+            value = json.loads(_field(node, "content", str))
+            return _checked(value, type(value) if type(value) in _SCALARS else str), 1
+        if loader in ("ListNode", "TupleNode"):
+            items, n_parts = self._items(node)
+            return kind(items), n_parts
+        if loader == "DictNode":
+            content = _field(node, "content", dict)
+            keys = [convert(key) for convert, key in zip(_key_types(node), content, strict=True)]
+            read = [self.read(part) for part in content.values()]
+            return kind(zip(keys, [one for one, _ in read], strict=True)), 1 + sum(size for _, size in read)
+        return self._array(node, kind)
+
+    def _items(self, node: Node) -> tuple[list[Any], int]:
+        read = [self.read(part) for part in _field(node, "content", list)]
+        return [value for value, _ in read], 1 + sum(n_parts for _, n_parts in read)
+
+    def _array(self, node: Node, kind: Any) -> tuple[Any, int]:
+        """Return an array, a vector of objects such as labels of different types, a masked array or a scalar."""
+        if kind is np.ma.MaskedArray:
+            content = _field(node, "content", dict)
+            (data, n_parts), (mask, _) = self.read(content.get("data")), self.read(content.get("mask"))
+            if not isinstance(mask, np.ndarray) or not isinstance(data, np.ndarray) or mask.shape != data.shape:
+                raise ValueError("a masked array must have a mask of its shape")
+            return kind(data, mask), n_parts
+        if kind is np.ndarray and _field(node, "type", str) == "json":
+            items, n_parts = self._items(node)
+            return vector_of(items), n_parts
+        array = read_array(self.path, self.archive, _field(node, "file", str))
+        if kind is np.ndarray:
+            return array, 1
+        if array.shape != () or array.dtype.type is not kind:
+            raise ValueError(f"{_name(node)} is stored as an array of {array.dtype} of shape {array.shape}")
+        return array[()], 1
+
+    def _object(self, node: Node, kind: type) -> tuple[Any, int]:
+        """Return an object of a declared class, with its attributes and without a call of ``__init__``."""
+        content, declared = _field(node, "content", dict), fitted.declaration_of(kind)
+        if declared is None or content.get("__loader__") != "DictNode" or set(_key_types(content)) - {str}:
+            raise ValueError(f"the state of {kind.__name__} must be a dict of attributes")
+        state, n_parts = dict[str, Any](), 1
+        for name, part in _field(content, "content", dict).items():
+            is_json = isinstance(part, dict) and part.get("__loader__") == "JsonNode"
+            if is_json or declared.is_stored(name, part):
+                value, more = self.read(part)
+                n_parts += more
+                state |= {name: value} if declared.is_stored(name, value) else {}
+        if hasattr(kind, "_since_earlier_versions"):
+            state = kind._since_earlier_versions(state)
+        made: Any = object.__new__(kind)
+        vars(made).update(state | {name: one for name, one in declared.defaults.items() if name not in state})
+        return made, n_parts
 
 
 class _Writer:
-    """Makes the nodes of an archive, and collects the arrays to write by the names of their files.
+    """Makes the nodes of a checked model, and collects its arrays by the names of their files.
 
-    ``nodes`` are by the `id` of their objects (None while an object's parts are given theirs), which ``held`` keeps
-    unique. ``types`` are the nodes of the types of keys; as values, types are left to skops.
+    ``numbers`` are by the `id` of values, which ``held`` keeps unique; ``open`` are those of values in the making.
+    A value that occurs again is written without its content.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array | np.generic] = {}
-        self.nodes: dict[int, Node | None] = {}
-        self.types: dict[type, Node] = {}
+        self.numbers: dict[int, int] = {}
         self.held: list[Any] = []
+        self.open: set[int] = set()
 
     def node(self, value: Any) -> Node:
-        """Return the node of an object, the same one wherever the object occurs."""
-        if id(value) not in self.nodes:
-            kind = str if type(value) in _PLAIN else type(value)
-            loader = next((name for name, one in _LOADERS.items() if _type_name(kind) in one.types), None)
-            if loader is None:
-                raise OtherTypeError(_type_name(kind))
-            self.nodes[id(value)] = None
-            number = self.number(value)
-            self.nodes[id(value)] = _new(kind, loader, number, **_LOADERS[loader].content(self, value, number))
-        made = self.nodes[id(value)]
-        if made is None:
-            raise OtherTypeError(f"{_type_name(type(value))} that contains itself")
-        return made
+        """Return the node of a value."""
+        kind = str if type(value) in _SCALARS else type(value)
+        if id(value) in self.open:
+            raise ValueError(f"a {kind.__name__} must not contain itself")
+        again, number = id(value) in self.numbers, self.number(value)
+        name = _type_name(kind)
+        loader = next((loader for loader, types in _LOADERS.items() if name in types), "ObjectNode")
+        if loader == "ObjectNode" and class_named(name) is not kind:
+            raise fitted.UndeclaredError(f"it is of class {name}")
+        self.open.add(id(value))
+        content = {} if again and kind is not str else self._content(value, loader, number)
+        self.open.remove(id(value))
+        return {**_names(kind, loader), **content, "__id__": number}
 
     def number(self, value: Any) -> int:
-        """Return a number for an object, and keep the object."""
+        """Return the number of a value, and keep the value."""
         self.held.append(value)
-        return len(self.held)
+        return self.numbers.setdefault(id(value), len(self.held))
 
-    def type_node(self, kind: type) -> Node:
-        """Return the node of the type of a key."""
-        if kind not in self.types:
-            self.types[kind] = _new(kind, "TypeNode", self.number(kind))
-        return self.types[kind]
+    def _content(self, value: Any, loader: str, number: int) -> Node:
+        if loader == "JsonNode":
+            return {"content": json.dumps(value), "is_json": True}
+        if loader in ("ListNode", "TupleNode"):
+            return {"content": [self.node(one) for one in value]}
+        if loader == "DictNode":
+            return self._of_dict(value)
+        if loader == "MaskedArrayNode":
+            return {
+                "content": {
+                    "data": self.node(value.data),
+                    "mask": self.node(np.broadcast_to(value.mask, value.shape).copy()),
+                }
+            }
+        if loader == "ObjectNode":
+            declared: Any = fitted.declaration_of(type(value))
+            state = {name: one for name, one in value.__getstate__().items() if declared.is_stored(name, one)}
+            return {"content": {**_names(dict, "DictNode"), **self._of_dict(state), "__id__": self.number(state)}}
+        if value.dtype == object:
+            shape = self.node(value.shape)
+            return {"content": [self.node(one) for one in value.tolist()], "type": "json", "shape": shape}
+        name = f"{number}.npy"
+        self.arrays[name] = value
+        return {"type": "numpy", "file": name}
 
-
-def _new(kind: type, loader: str, number: int, **content: Any) -> Node:
-    names = {"__class__": kind.__name__, "__module__": kind.__module__, "__loader__": loader}
-    return {**names, **content, "__id__": number}
-
-
-def _read_plain(reader: _Reader, node: Node) -> Build:
-    value = json.loads(_field(node, "content", str))
-    if type(value) not in _PLAIN:
-        raise ValueError(f"a plain value must be a number or text, got {type(value).__name__}")
-    return lambda: value
-
-
-def _write_plain(writer: _Writer, value: Any, number: int) -> Node:
-    return {"content": json.dumps(value), "is_json": True}
-
-
-def _read_items(reader: _Reader, node: Node) -> Build:
-    kind, items = list if _name(node) == "builtins.list" else tuple, reader.items(node)
-    return lambda: kind(build() for build in items)
-
-
-def _write_items(writer: _Writer, value: list[Any] | tuple[Any, ...], number: int) -> Node:
-    return {"content": [writer.node(one) for one in value]}
-
-
-def _read_dict(reader: _Reader, node: Node) -> Build:
-    kind = _DICTS[_name(node)]
-    content = _field(node, "content", dict)
-    keys = [convert(key) for convert, key in zip(_key_types(node), content, strict=True)]
-    values = [reader.plan(value) for value in content.values()]
-    return lambda: kind((key, build()) for key, build in zip(keys, values, strict=True))
+    def _of_dict(self, value: dict[Any, Any]) -> Node:
+        keys = [key.item() if isinstance(key, np.generic) else key for key in value]
+        names = [key if isinstance(key, str) else json.dumps(key) for key in keys]
+        if len(set(names)) < len(names) or {_type_name(type(key)) for key in value} - _KEYS.keys():
+            raise ValueError("keys of a dictionary must be numbers or text, and must not be the same as text")
+        kinds = [{**_names(type(key), "TypeNode"), "__id__": self.number(type(key))} for key in value]
+        types = {**_names(list, "ListNode"), "content": kinds, "__id__": self.number(kinds)}
+        return {"content": dict(zip(names, map(self.node, value.values()), strict=True)), "key_types": types}
 
 
 def _key_types(node: Node) -> list[Callable[[str], Any]]:
     """Return the functions that convert the keys of a dictionary, which are text in JSON."""
-    kinds = _field(node, "key_types", dict)
-    _require(kinds, "builtins.list")
-    return [_KEYS[_require(_checked(one, dict), *_KEYS)] for one in _field(kinds, "content", list)]
+    kinds = [_name(_checked(kind, dict)) for kind in _field(_field(node, "key_types", dict), "content", list)]
+    unknown = [name for name in kinds if name not in _KEYS]
+    if unknown:
+        raise fitted.UndeclaredError(f"keys of type {unknown[0]}, which a model of tensormargin does not have")
+    return [_KEYS[name] for name in kinds]
 
 
-def _write_dict(writer: _Writer, value: dict[Any, Any], number: int) -> Node:
-    content = {}
-    for key, one in value.items():
-        if _type_name(type(key)) not in _KEYS:
-            raise OtherTypeError(_type_name(type(key)))
-        plain = key.item() if isinstance(key, np.generic) else key
-        content[plain if isinstance(plain, str) else json.dumps(plain)] = writer.node(one)
-    if len(content) < len(value):  # as of the keys 1 and "1"
-        raise OtherTypeError("keys of a dictionary that are the same as text")
-    types = [writer.type_node(type(key)) for key in value]
-    return {"content": content, "key_types": _new(list, "ListNode", writer.number(types), content=types)}
-
-
-def _read_array(reader: _Reader, node: Node) -> Build:
-    """Plan an array, a vector of objects such as labels of different types, or a NumPy scalar, stored as an array."""
-    name = _name(node)
-    if _field(node, "type", str) == "json":
-        _require(node, "numpy.ndarray")
-        if len(_field(_field(node, "shape", dict), "content", list)) != 1:
-            raise OtherTypeError("array of objects")
-        items = reader.items(node)
-        return lambda: vector_of([item() for item in items])
-    array = read_array(reader.path, reader.archive, _field(node, "file", str))
-    if name == "numpy.ndarray":
-        return lambda: array
-    if array.shape != () or array.dtype.type is not _SCALARS[name]:
-        raise ValueError(f"{name} is stored as an array of {array.dtype} of shape {array.shape}")
-    return lambda: array[()]
-
-
-def _write_array(writer: _Writer, value: Array | np.generic, number: int) -> Node:
-    if value.dtype == object and value.ndim == 1:
-        return {**_write_items(writer, value.tolist(), number), "type": "json", "shape": writer.node(value.shape)}
-    if value.dtype.hasobject:
-        raise OtherTypeError(f"array of {value.dtype}")
-    name = f"{number}.npy"
-    writer.arrays[name] = value
-    return {"type": "numpy", "file": name}
-
-
-def _read_masked(reader: _Reader, node: Node) -> Build:
-    content = _field(node, "content", dict)
-    data, mask = reader.plan(content.get("data")), reader.plan(content.get("mask"))
-    return lambda: np.ma.MaskedArray(data(), mask())
-
-
-def _write_masked(writer: _Writer, value: Any, number: int) -> Node:
-    return {"content": {"data": writer.node(value.data), "mask": writer.node(value.mask)}}
-
-
-def _read_random_state(reader: _Reader, node: Node) -> Build:
-    state = reader.plan(node.get("content"))
-
-    def build() -> np.random.RandomState:
-        generator = np.random.RandomState(0)
-        generator.set_state(state())
-        return generator
-
-    return build
-
-
-def _write_random_state(writer: _Writer, value: np.random.RandomState, number: int) -> Node:
-    return {"content": writer.node(value.get_state(legacy=False))}
-
-
-def _read_instance(reader: _Reader, node: Node) -> Build:
-    """Plan an instance of one of `CLASSES`: a new object without a call of ``__init__``, then its attributes."""
-    module, _, name = _name(node).rpartition(".")
-    content = _field(node, "content", dict)
-    if content.get("__loader__") != "DictNode" or any(kind is not str for kind in _key_types(content)):
-        raise ValueError(f"the state of {name} must be a dict of attributes")
-    state = reader.plan(content)
-
-    def build() -> Any:
-        kind = getattr(import_module(module), name)
-        instance = kind.__new__(kind)
-        if hasattr(instance, "__setstate__"):  # scikit-learn's warns of other versions, ours reads earlier formats
-            instance.__setstate__(state())
-        else:
-            vars(instance).update(state())
-        return instance
-
-    return build
-
-
-def _write_instance(writer: _Writer, value: Any, number: int) -> Node:
-    state = value.__getstate__()
-    if type(state) is not dict or any(type(name) is not str for name in state):
-        raise OtherTypeError(f"state of {_type_name(type(value))}")
-    return {"content": writer.node(state)}
-
-
-class _Loader(NamedTuple):
-    """What the nodes of a loader may be, how they are read, and what is written for them."""
-
-    types: frozenset[str]
-    plan: Callable[[_Reader, Node], Build]
-    content: Callable[[_Writer, Any, int], Node]
-
-
-_LOADERS: Mapping[str, _Loader] = {
-    "JsonNode": _Loader(frozenset({"builtins.str"}), _read_plain, _write_plain),  # skops names all `_PLAIN` types so
-    "ListNode": _Loader(frozenset({"builtins.list"}), _read_items, _write_items),
-    "TupleNode": _Loader(frozenset({"builtins.tuple"}), _read_items, _write_items),
-    "DictNode": _Loader(frozenset(_DICTS), _read_dict, _write_dict),
-    "NdArrayNode": _Loader(frozenset({"numpy.ndarray", *_SCALARS}), _read_array, _write_array),
-    "MaskedArrayNode": _Loader(
-        frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}), _read_masked, _write_masked
-    ),
-    "RandomStateNode": _Loader(frozenset({"numpy.random.mtrand.RandomState"}), _read_random_state, _write_random_state),
-    "ObjectNode": _Loader(CLASSES, _read_instance, _write_instance),
-}
-
-
-def _require(node: Node, *names: str) -> str:
-    """Return the type of a node; raise OtherTypeError if it is none of these."""
-    name = _name(node)
-    if name not in names:
-        raise OtherTypeError(name)
-    return name
+def _names(kind: type, loader: str) -> Node:
+    return {"__class__": kind.__name__, "__module__": kind.__module__, "__loader__": loader}
 
 
 def _name(node: Node) -> str:

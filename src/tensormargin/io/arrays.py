@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from math import prod
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from ..data import (
     Axis,
     FileRules,
     check_members,
-    check_regular,
     is_ragged,
     parsing,
     reject_partly_finite,
@@ -29,9 +28,10 @@ from ..data import (
     shape_of_part,
 )
 from ..data import BadFileError as BadFileError
-from ..runtime import Array, is_lazy, listed, quoted
+from ..runtime import Array, listed, quoted
 from .options import Missing as Missing
 from .readers.entries import NUMBERS, READABLE, Entry, entry_of
+from .readers.plain import numbers_or_map, plain_numbers
 from .readers.process import call
 
 ONLY = "X"  # name given to the only array of a file without names
@@ -143,7 +143,7 @@ def open_arrays(
     if container is None:
         raise BadFileError(f"{path}: unknown kind of file {path.suffix!r}; give one of {container_endings()}")
     if not path.is_dir():
-        check_regular(path)
+        rules.check_file(path)
     with parsing(path, container.words, container.remedy), container.open(path, only, rules) as held:
         yield held
 
@@ -213,7 +213,7 @@ def _npz_member(path: Path, archive: zipfile.ZipFile, name: str, rules: FileRule
             file.seek(member.header_offset + 26)
             lengths = np.frombuffer(file.read(4), "<u2")
         offset = member.header_offset + 30 + int(lengths.sum()) + begin
-        return np.memmap(path, dtype, "r", offset, shape, "F" if in_fortran_order else "C")[where]
+        return plain_numbers(path, offset, dtype, shape, where, "F" if in_fortran_order else "C")
 
     def verify() -> None:
         with archive.open(member) as file:
@@ -232,9 +232,7 @@ def _admit(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], 
 def npy_header(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NpyHeader:
     """Return the header of an array in an archive; raise `BadFileError` if the array is not as large as it says."""
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        header = NpyHeader(*read(file), file.tell())
+        header = _header_in(file)
     if not header.dtype.hasobject and header.begin + prod(header.shape) * header.dtype.itemsize != member.file_size:
         raise BadFileError(
             f"{path}: an array must be as large as its header says; {member.filename} has {member.file_size} bytes and "
@@ -243,12 +241,33 @@ def npy_header(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
     return header
 
 
+def _header_in(file: IO[bytes]) -> NpyHeader:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return NpyHeader(*read(file), file.tell())
+
+
 @contextmanager
 def _open_npy(path: Path, only: str | None, rules: FileRules) -> Iterator[dict[str, Stored]]:
-    array = np.lib.format.open_memmap(path, mode="r")  # unlike numpy.load, it never reads pickles or archives
-    if not array.dtype.itemsize:
-        _admit(path, ONLY, array.shape, array.dtype, rules)
-    yield {ONLY: _stored(path, entry_of(ONLY, array.shape, array.dtype, (1,) * array.ndim), array.__getitem__)}
+    with path.open("rb") as file:
+        shape, in_fortran_order, dtype, begin = _header_in(file)
+        size = file.seek(0, 2)
+    needed = begin + prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or (size < needed and not dtype.hasobject):
+        raise BadFileError(
+            f"{path}: cut short: its header says {dtype} of shape {shape}, which needs {needed} bytes, and it has "
+            f"{size}. Copy or write it again"
+        )
+    if not dtype.itemsize:
+        _admit(path, ONLY, shape, dtype, rules)
+    order: Literal["C", "F"] = "F" if in_fortran_order else "C"
+
+    def get(where: tuple[slice, ...]) -> Array:
+        if where:
+            return plain_numbers(path, begin, dtype, shape, where, order)
+        return numbers_or_map(path, begin, dtype, shape, order, rules)
+
+    yield {ONLY: _stored(path, entry_of(ONLY, shape, dtype, (1,) * len(shape)), get)}
 
 
 def _read_elsewhere(listing: str, reading: str, *needed: str) -> _Open:
@@ -267,18 +286,6 @@ def _read_elsewhere(listing: str, reading: str, *needed: str) -> _Open:
         yield {name: _stored(path, Entry(*fields), partial(get, name)) for name, fields in held.items()}
 
     return opened
-
-
-def plain_numbers(
-    path: Path, begin: int, dtype: str, shape: tuple[int, ...], where: tuple[slice, ...], order: Literal["C", "F"] = "C"
-) -> Array:
-    """Return numbers that lie in a file as they are in memory, or the part given by slices."""
-    if where:
-        return np.array(np.memmap(path, dtype, "r", begin, shape, order)[where])
-    values = np.fromfile(path, dtype, prod(shape), offset=begin)
-    if values.size < prod(shape):
-        raise ValueError("cut short")
-    return values.reshape(shape, order=order)
 
 
 def _open_netcdf(path: Path, only: str | None, rules: FileRules) -> AbstractContextManager[dict[str, Stored]]:
@@ -366,8 +373,9 @@ def check_samples(
     axes: Axes | None = None,
     first: int = 0,
     files: Sequence[str] | None = None,
+    values: bool | None = None,
 ) -> None:
-    """Raise `BadFileError` if the samples are not usable; the values of a Dask array are not checked.
+    """Raise `BadFileError` if the samples are not usable; by default, ``values`` that are still in files are not read.
 
     With ``missing=True``, samples may be NaN in all of their entries, with "entries" in some. For messages, ``axes``
     name the modes, ``first`` is the number of the first of these samples, and ``files`` are those of the samples.
@@ -381,7 +389,8 @@ def check_samples(
         raise BadFileError(f"{path}: {name} must hold real numbers, has dtype {X.dtype}")
     if X.ndim < 2 or X.size == 0:
         raise BadFileError(f"{path}: {name} must have the shape (n_samples, I_1, ...), none of them 0; has {X.shape}")
-    if X.dtype.kind == "f" and not is_lazy(X) and not all(np.isfinite(part).all() for _, part in _parts(X)):
+    values = isinstance(X, np.ndarray) if values is None else values
+    if X.dtype.kind == "f" and values and not all(np.isfinite(part).all() for _, part in _parts(X)):
         if missing is not True:
             _reject_missing(path, X, name, missing == "entries", partial(_place, axes=axes, first=first, files=files))
             return
@@ -428,7 +437,7 @@ def _place(sample: int, place: Sequence[int], *, axes: Axes | None, first: int, 
 
 def _parts(X: Array) -> Iterator[tuple[int, Array]]:
     """Yield the samples block by block, with the number of the first: tests of all entries at once need memory."""
-    step = max(1, _ENTRIES_AT_ONCE // X[0].size)
+    step = max(1, _ENTRIES_AT_ONCE // prod(X.shape[1:]))
     for start in range(0, len(X), step):
         yield start, np.asarray(X[start : start + step])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_inside, check_text, is_missing
+from ..data import MOST_MEMBERS, BadFileError, FileRules, axes_of_volume, check_text, is_missing
 from ..runtime import Array, listed
 from .images import stacked_samples
 from .labels import ENTITIES, LABELS, choose_entry, confounds_in, describe, entity, from_text
@@ -107,10 +107,9 @@ def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[lis
             f"{found}. Name the one: samples=... (command line: --samples {min(kinds)})"
         )
     names = sorted(kinds[chosen[0]])
-    root = folder.resolve()
     for name in names:
         check_text(folder / name, name)
-        check_inside(folder / name, root, rules, str(folder / name))
+        rules.check_place(folder / name)
     return names, chosen[0]
 
 
@@ -128,7 +127,7 @@ def _walk(folder: Path) -> list[str]:
 
 
 def runs_in(folder: Path, rules: FileRules) -> list[Path]:
-    """Return the recordings in a BIDS data set, or in a folder of it, that have a table of events each.
+    """Return the recordings in a BIDS data set, or in a folder of it (that of the rules), with a table of events each.
 
     If some are of one kind and others of another (tasks, spaces), the folder is not taken for one set of runs.
     """
@@ -137,12 +136,12 @@ def runs_in(folder: Path, rules: FileRules) -> list[Path]:
         for place, folders, files in os.walk(folder)
         if not set(Path(place).relative_to(folder).parts) & set(_NOT_DATA)
         for name in files
-        if name.startswith("sub-") and events_beside(Path(place) / name) is not None
+        if name.startswith("sub-") and events_beside(Path(place) / name, rules) is not None
     )
     kinds = {_kind_of(path.name) for path in found}
     for path in found:
         check_text(path, path.name)
-        check_inside(path, folder.resolve(), rules, str(path))
+        rules.check_place(path)
     return found if len(kinds) == 1 else []
 
 

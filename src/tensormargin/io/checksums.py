@@ -12,7 +12,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from ..data import BadFileError, check_regular
+from ..data import DEFAULT_RULES, BadFileError, FileRules
 from ..runtime import quoted
 
 _WORD = b"tensormargin sha256:"
@@ -20,11 +20,11 @@ _LENGTH = 64  # hexadecimal digits
 _PIECE = 2**20
 
 
-def sha256_of(path: str | Path) -> str:
+def sha256_of(path: str | Path, rules: FileRules = DEFAULT_RULES) -> str:
     """Return the SHA-256 digest of a file, as ``sha256sum`` prints it, or of all files of a folder.
 
     The digest of a folder is that of a text with one line per file, sorted by path: the file's digest, two spaces and
-    its path relative to the folder, with slashes.
+    its path relative to the folder, with slashes. Links must not lead out of the folder, unless the rules allow it.
 
     Examples
     --------
@@ -34,17 +34,18 @@ def sha256_of(path: str | Path) -> str:
     """
     path = Path(path)
     if not path.is_dir():
-        check_regular(path)
+        rules.check_file(path)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     names = sorted(
         Path(place, name).relative_to(path).as_posix() for place, _, files in os.walk(path) for name in files
     )
-    lines = (f"{sha256_of(path / name)}  {name}\n" for name in names)
+    inside = rules.inside(path)
+    lines = (f"{sha256_of(path / name, inside)}  {name}\n" for name in names)
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def check_sha256(path: Path, expected: str) -> None:
+def check_sha256(path: Path, expected: str, rules: FileRules = DEFAULT_RULES) -> None:
     """Raise `BadFileError` if a file or folder has another digest than the expected one, or that is no digest."""
     wanted = expected.strip().lower()
     if len(wanted) != _LENGTH or not all(one in "0123456789abcdef" for one in wanted):
@@ -52,7 +53,7 @@ def check_sha256(path: Path, expected: str) -> None:
             f"{path}: sha256 (command line: --sha256) is a digest of {_LENGTH} hexadecimal digits, as sha256sum "
             f"prints it; got {quoted(expected)!r}"
         )
-    found = sha256_of(path)
+    found = sha256_of(path, rules)
     if found != wanted:
         raise BadFileError(
             f"{path}: has the SHA-256 digest {found}, but {wanted} was expected; the contents have changed. Get the "

@@ -15,16 +15,16 @@ from ..data import (
     BadFileError,
     FileRules,
     axes_of_volume,
-    check_inside,
     check_text,
     format_shape,
     is_ragged,
     names_of,
     vector_of,
 )
-from ..runtime import Array, is_lazy, listed
+from ..runtime import Array, listed
 from .arrays import container_kind
 from .images import file_words
+from .lazy import concatenated
 from .recordings import is_recording
 from .samples import SampleSet
 from .volumes import oriented
@@ -38,7 +38,7 @@ _UNUSED = (
 
 
 def files_in(folder: Path, rules: FileRules) -> list[Path]:
-    """Return the containers and recordings in a folder, each with several samples; none if it holds other samples."""
+    """Return the containers and recordings in a folder (that of the rules); none if it holds other samples."""
     visible = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     inner = [one for path in visible if path.is_dir() and container_kind(path) is None for one in path.iterdir()]
     if any(file_words(path.name) is not None and path.is_file() for path in (*visible, *inner)):
@@ -46,7 +46,7 @@ def files_in(folder: Path, rules: FileRules) -> list[Path]:
     found = [path for path in visible if container_kind(path) is not None or is_recording(path)]
     for path in found:
         check_text(path, path.name)
-        check_inside(path, folder.resolve(), rules, str(path))
+        rules.check_place(path)
     return found
 
 
@@ -120,11 +120,7 @@ def _data(parts: Sequence[SampleSet]) -> Any:
             )
     if ragged:
         return vector_of([sample for array in arrays for sample in array])
-    if any(map(is_lazy, arrays)):
-        from dask.array import concatenate, from_array
-
-        return concatenate([array if is_lazy(array) else from_array(array) for array in arrays])
-    return np.concatenate(arrays)
+    return concatenated(arrays)
 
 
 def _labels(parts: Sequence[SampleSet], name: str) -> Array | None:

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..data import Axes, Axis, BadFileError, axes_of, axes_of_picture, checked_axes, shape_of_samples
-from ..runtime import Array, is_lazy
+from ..runtime import Array
 from . import labels
 from .arrays import Stored, container_kind, open_arrays
-from .lazy import READ_WHOLE, chunks_for, in_parts, lazy_container, stays_in_files
+from .lazy import READ_WHOLE, in_parts, lazy_container, stays_in_files
 from .options import CONTAINER, TABLE, DoesNotApplyError, Request
 from .readers.entries import RATES, as_rate
 from .recordings import Recording, continuous, find_recording, load_recording
@@ -61,13 +61,12 @@ def load_container(path: Path, request: Request) -> SampleSet:
         groups = labels.groups_in(path, held, request.select.groups, not_groups)
         axis = sample_axis(stored, requested)
         data, notes = _read_samples(path, name, stored, axis, request)
-        unused = labels.unused_groups(path, labels.likely_groups(held, (*not_groups, name), data.shape[axis]))
+        unused = labels.unused_groups(path, labels.likely_groups(held, (*not_groups, name), len(data)))
         axes = None
         if request.layout.mode_names is None:
             axes, more = _axes_in(path, held, name, axis, not_groups)
             notes += more
-        data = np.moveaxis(data, axis, 0)
-        stated["positions"] = _positions(held, data.shape[0])
+        stated["positions"] = _positions(held, len(data))
         return SampleSet(
             data, target, groups, None, None, "", kind, notes, unused, axes=axes, unit=stored.unit or None, **stated
         )
@@ -112,7 +111,7 @@ def _recording_in(path: Path, held: Mapping[str, Stored], request: Request) -> R
 
 
 def _read_samples(path: Path, name: str, stored: Stored, axis: int, request: Request) -> tuple[Any, tuple[str, ...]]:
-    """Return the samples of a container, in memory or lazy, and notes."""
+    """Return the samples of a container, along the first axis, in memory or lazy, and notes."""
     lazy, n_bytes = request.lazy, stored.dtype.itemsize * prod(stored.shape)
     usable = stored.is_numeric and len(stored.shape) > 1  # others are refused when they are read, or later
     stays = usable and stays_in_files(path, lazy.lazy, n_bytes, stored.pieces is not None)
@@ -123,8 +122,8 @@ def _read_samples(path: Path, name: str, stored: Stored, axis: int, request: Req
             f"shape {data.shape}; the first is 0"
         )
     if not stays:
-        return data, ()
-    data = lazy_container(path, name, stored, axis, chunks_for(lazy), request.rules, request.layout.missing)
+        return np.moveaxis(data, axis, 0), ()
+    data = lazy_container(path, name, stored, axis, lazy, request.rules, request.layout.missing)
     return data, (f"{path.name} {READ_WHOLE}",) if stored.pieces is None else in_parts(path, lazy, n_bytes)
 
 
@@ -233,7 +232,7 @@ def colours_in(X: Any) -> Axes | None:
         return None
     if X.dtype == np.uint8:
         return axes_of_picture()
-    if is_lazy(X) or X.dtype.kind not in "iuf" or not X.min() >= 0:
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "iuf" or not X.min() >= 0:
         return None
     most = X.max()
     return axes_of_picture() if most <= 1 or _BRIGHT <= most <= 255 else None

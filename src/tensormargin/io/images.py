@@ -17,7 +17,6 @@ from ..data import (
     FileRules,
     axes_of_picture,
     axes_of_volume,
-    check_inside,
     check_text,
     format_shape,
     parsing,
@@ -25,13 +24,13 @@ from ..data import (
     shape_of_samples,
     vector_of,
 )
-from ..runtime import Array, counted, quoted
+from ..runtime import Array, counted, quoted, tuning
 from ..transformers import resize
 from .arrays import ONLY, Missing, check_samples, read_arrays
 from .checksums import check_sha256
 from .labels import PATHS, choose_columns, choose_entry, describe, from_text
 from .lazy import chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
-from .options import FILE_TABLE, FOLDER, ONE_FILE, Chunks, Request
+from .options import BLOCKS, FILE_TABLE, FOLDER, ONE_FILE, Lazy, Request
 from .readers.entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 from .readers.process import ParserFailedError, call
 from .samples import SampleSet
@@ -85,6 +84,7 @@ def load_file_table(path: Path, request: Request) -> SampleSet:
             "the files as samples=... (command line: --samples)"
         )
     names = columns[paths]
+    request = replace(request, rules=request.rules.inside(path.parent))
     _check_files(path, names, request.rules)
     digests = next((columns[name] for name in columns if name.lower() == "sha256"), ())
     for name, expected in zip(names, digests, strict=False):
@@ -94,7 +94,6 @@ def load_file_table(path: Path, request: Request) -> SampleSet:
 
 
 def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
-    root = path.parent.resolve()
     for row, name in enumerate(names, start=1):
         shown = repr(quoted(name))
         if "\0" in name or not (path.parent / name).is_file():
@@ -104,7 +103,7 @@ def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
             )
         if file_words(name) is None:
             raise BadFileError(f"{path}: row {row} names {shown}, whose kind is none of {', '.join(_WORDS)}")
-        check_inside(path.parent / name, root, rules, f"{path}: row {row}, {shown},")
+        rules.check_file(path.parent / name, f"{path}: row {row}, {shown},")
 
 
 def _list_folder(folder: Path, flat: bool, rules: FileRules) -> tuple[list[str], list[str] | None, list[str]]:
@@ -129,7 +128,7 @@ def _list_folder(folder: Path, flat: bool, rules: FileRules) -> tuple[list[str],
     for path, name in zip(files, names, strict=True):
         check_text(path, name)
         if path.is_symlink() or path.parent in linked:
-            check_inside(path, folder.resolve(), rules, str(path))
+            rules.check_place(path)
     other = [path for path in (*top, *inside) if path.is_file() and not _is_sample(path)]
     empty = [each for each, content in classes.items() if not any(map(_is_sample, content))]
     notes = [
@@ -163,10 +162,11 @@ def stacked_samples(
     """Return the samples of several files as one array, a Dask array if they stay there, with what is ``known``."""
     layout, lazy, rules = request.layout, request.lazy, request.rules
     files = _Files(folder, layout.size, rules, layout.missing)
-    by_size = lazy.lazy == "auto" and bool(names)
+    by_size = lazy.lazy in ("auto", BLOCKS) and bool(names)
     n_bytes = len(names) * next(files.each(names[:1]))[0].nbytes if by_size else 0  # all like the first one
-    if stays_in_files(folder, lazy.lazy, n_bytes, in_parts=True):
-        data, affine, more = files.lazy_stack(names, chunks_for(lazy))
+    many = lazy.lazy != BLOCKS or n_bytes > tuning.BLOCK_BYTES
+    if stays_in_files(folder, lazy.lazy, n_bytes, in_parts=many):
+        data, affine, more = files.lazy_stack(names, lazy)
         more += in_parts(folder, lazy, n_bytes)
     else:
         data, affine, more = files.stack(names, layout.ragged)
@@ -233,30 +233,32 @@ class _Files:
         data = vector_of(samples)
         return data, None, [f"the files differ in length: samples of {format_shape(shape_of_samples(data))}"]
 
-    def lazy_stack(self, names: Sequence[str], chunks: Chunks) -> _Stack:
-        """Return the samples as a Dask array; only the first file is read now, others are compared with it later."""
+    def lazy_stack(self, names: Sequence[str], lazy: Lazy) -> _Stack:
+        """Return the samples in their files; only the first one is read now, others are compared with it later."""
         first, affine = next(self.each(names[:1]))
         there = replace(self, folder=self.folder.resolve())
-        per = samples_per_chunk(chunks, first.nbytes, at_most=_FILES_AT_ONCE)
+        per = samples_per_chunk(chunks_for(lazy), first.nbytes, at_most=_FILES_AT_ONCE)
         notes = [f"the affine is that of {names[0]}; files in another orientation are turned to its when they are read"]
-        read = partial(there.read_alike, names[0], first.shape, first.dtype, affine)
-        data = lazily(read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
+        read = partial(there.read_alike, names[0], (first.shape, first.dtype), affine, lazy.lazy == BLOCKS)
+        data = lazily(lazy, read, np.array(names, object), (len(names), *first.shape), first.dtype, per)
         return data, affine, [] if affine is None or len(names) == 1 else notes
 
     def read_alike(
-        self, first: str, shape: tuple[int, ...], dtype: np.dtype[Any], affine: Array | None, names: Sequence[str]
+        self, first: str, like: tuple[tuple[int, ...], np.dtype[Any]], affine: Array | None, widen: bool, names: Any
     ) -> Array:
-        """Return the samples of some files, which must have the shape and type of the first one."""
-        folder = self.folder
+        """Return the samples of some files in the shape and type of the first one, or in a wider type."""
+        folder, (shape, dtype) = self.folder, like
         data = np.empty((len(names), *shape), dtype)
         for position, (name, (sample, _)) in enumerate(zip(names, self.each(list(names), affine), strict=True)):
             _check_shape(folder / first, shape, folder / name, sample.shape)
-            if not np.can_cast(sample.dtype, dtype):
-                raise BadFileError(
-                    f"{folder / name}: holds {sample.dtype}, which {dtype}, the type of {folder / first}, does not "
-                    "hold exactly; convert the files to one type, or load them without lazy=True, which finds a common "
-                    "one"
-                )
+            if not np.can_cast(sample.dtype, data.dtype):
+                if not widen:
+                    raise BadFileError(
+                        f"{folder / name}: holds {sample.dtype}, which {dtype}, the type of {folder / first}, does not "
+                        "hold exactly; convert the files to one type, or load them without lazy=True, which finds a "
+                        "common one"
+                    )
+                data = data.astype(np.promote_types(sample.dtype, data.dtype))
             data[position] = sample
             check_samples(folder / name, data[position : position + 1], "it", self.missing)
         return data

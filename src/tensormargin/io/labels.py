@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
+from os.path import realpath
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, NoReturn
 
@@ -193,7 +194,8 @@ def quick_classes(path: Path, labels: str | None = None) -> list[str]:
     path = table if path.is_dir() else path
     if path.suffix.lower() not in _QUICK:
         return []
-    found = read_labels(path, Select(labels=labels), FileRules(max_bytes=_QUICK_BYTES))
+    rules = FileRules(max_bytes=_QUICK_BYTES)
+    found = read_labels(path, Select(labels=labels), rules.inside(path.parent) if path == table else rules)
     return [str(one) for one in np.unique(found.target).tolist()]
 
 
@@ -264,8 +266,8 @@ def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder
     written = {PurePath(path).as_posix(): row for row, path in enumerate(paths)}
     if len(written) < len(paths):
         raise BadFileError(f"{table}: names a path twice; every file must have one row")
-    absolute = {(table.parent / path).resolve(): row for path, row in written.items()}
-    rows = [written.get(PurePath(name).as_posix(), absolute.get((folder / name).resolve(), -1)) for name in names]
+    absolute = {realpath(table.parent / path): row for path, row in written.items() if "\0" not in path}
+    rows = [written.get(PurePath(name).as_posix(), absolute.get(realpath(folder / name), -1)) for name in names]
     missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
     if missing:
         raise BadFileError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from .containers import colours_in, load_container
 from .events import parsed_events, parsed_names
 from .images import file_words, load_file_table, load_folder, load_one_file
 from .labels import Labels, confounds_in, entity, groups_in_names, read_labels, rows_by_path, unused_groups
-from .lazy import check_dask
+from .lazy import FileSamples, check_dask
 from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
 from .recordings import is_recording, load_recording, recording_endings
@@ -51,7 +52,7 @@ def load_samples(
     axis: int | None = None,
     size: Sequence[int] | None = None,
     need_labels: bool = True,
-    lazy: bool | Literal["auto"] = False,
+    lazy: bool | Literal["auto", "blocks"] = False,
     chunks: options.Chunks = "auto",
     ragged: bool = False,
     confounds: str | Sequence[str] | None = None,
@@ -115,13 +116,14 @@ def load_samples(
     need_labels : bool, default=True
         Whether missing labels are an error. If False, files may also be in the folder itself, and one file may be one
         sample: an image, a 3-D NIfTI file; with ``like`` also an array or recording of the shape of one sample.
-    lazy : bool or "auto", default=False
+    lazy : bool, "auto" or "blocks", default=False
         Leave the samples in their files: ``data`` is a Dask array with chunks along the samples, each of which is read
         and checked for NaN by the task that needs it; labels and groups are read immediately. All processes of a
         cluster must see the files under the same path. If every sample is a file, others than the first are checked
         when they are read. Compressed ``.npz``, ``.mat`` before 7.3, cell arrays and ``.nii.gz`` are read whole, by one
         task, and ``notes`` says so. "auto" does this for samples that can be read in parts and are larger than a share
-        of the available memory (an eighth).
+        of the available memory (an eighth). With "blocks", samples that can be read in parts stay in their files
+        without Dask: slices of ``data`` are arrays, and at most a block of 16 MiB is held in memory.
     chunks : int or str, default="auto"
         With ``lazy``: the number of samples per chunk, or its size in bytes as text ("64 MiB"), which is rounded to the
         chunks of the file; "auto" uses Dask's setting (128 MiB unless changed). A task reads at most 100 files.
@@ -138,8 +140,8 @@ def load_samples(
         Maximum memory for an array or all samples together, in bytes or as text ("8 GB"). By default what is available,
         and no more than is plausible for the size of the file.
     allow_external : bool, default=False
-        Whether the samples may lie elsewhere: in external or virtual HDF5 storage, behind links that lead out of the
-        folder, or at paths that leave the folder of the table.
+        Whether a file or folder may lead to files elsewhere: by external or virtual HDF5 storage, links out of its
+        folder, paths that leave the folder of a table, or, in BIDS derivatives, to the tables of the data set above.
     fill_missing : bool, default=False
         Whether chunks of a Zarr store or HDF5 file that were never written hold its fill value, instead of an error.
     sha256 : str, optional
@@ -205,12 +207,14 @@ def load_samples(
     (4, 8, 8)
     """
     given = {name: value for name, value in locals().items() if name != "path"}  # the arguments, for each of several
-    several = _several_files(path, given)
+    rules = FileRules(allow_external=allow_external)
+    rules = rules.inside(Path(path)) if isinstance(path, str | Path) and Path(path).is_dir() else rules
+    several = _several_files(path, given, rules)
     if like is not None and groups is None and like.loading.get("groups") == FILE:
         given["groups"] = FILE
         several = several or [Path(str(path))]
     if several is not None or not isinstance(path, str | Path):
-        found = _from_several(several or [], given)
+        found = _from_several(several or [], given, rules)
     elif like is None:
         found = _load_one(path, given)
     else:
@@ -220,7 +224,7 @@ def load_samples(
     return found
 
 
-def _several_files(path: Any, given: Mapping[str, Any]) -> Sequence[str | Path] | None:
+def _several_files(path: Any, given: Mapping[str, Any], rules: FileRules) -> Sequence[str | Path] | None:
     """Return several files with samples each: as given, in a folder, or runs with events; None for everything else."""
     if not isinstance(path, str | Path):
         return list(path)
@@ -228,23 +232,22 @@ def _several_files(path: Any, given: Mapping[str, Any]) -> Sequence[str | Path] 
     if not source.exists():
         raise BadFileError(f"{source}: no such file or folder; give the path of one that exists")
     if not source.is_dir() or container_kind(source) is not None:
-        return [source] if _has_events(source, given) else None
-    rules = FileRules(allow_external=given["allow_external"])
+        return [source] if _has_events(source, given, rules) else None
     runs = runs_in(source, rules) if given["labels"] is None and given["labels_from"] is None else []
     return runs or files_in(source, rules) or None
 
 
-def _has_events(path: str | Path, given: Mapping[str, Any]) -> bool:
+def _has_events(path: str | Path, given: Mapping[str, Any], rules: FileRules) -> bool:
     """Return whether a recording is cut around the events of a table beside it: nothing else gives labels."""
     labelled = any(given[name] is not None for name in ("labels", "labels_from", "events"))
-    return not labelled and events_beside(Path(path)) is not None
+    return not labelled and events_beside(Path(path), rules) is not None
 
 
-def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> SampleSet:
+def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any], rules: FileRules) -> SampleSet:
     """Return the samples of several files; arguments that can belong to one file only are refused."""
     if not paths:
         raise BadFileError("no file was given; give at least one")
-    by_file, tables = given["groups"] == FILE, _tables_of(paths, given)
+    by_file, tables = given["groups"] == FILE, _tables_of(paths, given, rules)
     named = tables is not None and all(entity(Path(path).name, "subject") is not None for path in paths)
     arguments = {**given, "groups": False if by_file or named else given["groups"]}
     alone = len(paths) == 1 and not by_file and not named
@@ -271,11 +274,11 @@ def _from_several(paths: Sequence[str | Path], given: Mapping[str, Any]) -> Samp
     return found if given["groups"] is not False else replace(found, warnings=())
 
 
-def _tables_of(paths: Sequence[str | Path], given: Mapping[str, Any]) -> list[Path] | None:
+def _tables_of(paths: Sequence[str | Path], given: Mapping[str, Any], rules: FileRules) -> list[Path] | None:
     """Return the table of events of each of several recordings: as given, or beside them; None if there is none."""
     events = given["events"]
-    if all(_has_events(path, given) for path in paths):
-        return [table for path in paths if (table := events_beside(Path(path))) is not None]
+    if all(_has_events(path, given, rules) for path in paths):
+        return [table for path in paths if (table := events_beside(Path(path), rules)) is not None]
     several = not isinstance(events, str | Path) and events not in (None, options.TABLE)
     tables = [Path(one) for one in (events if several else [events] if events else []) if is_list(Path(str(one)))]
     if not tables:
@@ -369,8 +372,8 @@ def _request(source: Path, given: Mapping[str, Any], known: options.Known) -> tu
         _check_one_each([source], tables, "run_confounds_from")
     if lazy is True:
         check_dask(source)
-    elif lazy not in (False, "auto"):
-        raise ValueError(f'lazy must be True, False or "auto"; got {lazy!r}')
+    elif lazy not in (False, "auto", options.BLOCKS):
+        raise ValueError(f'lazy must be True, False, "auto" or "blocks"; got {lazy!r}')
     if given["groups"] is True:
         raise ValueError("groups is the name of an array or column, None or False; got True. Name the groups")
     if lazy is True and ragged:
@@ -389,16 +392,17 @@ def _request(source: Path, given: Mapping[str, Any], known: options.Known) -> tu
         options.chosen_from(group, made) for group in (options.Select, options.Window, options.FileLimits)
     )
     if limits.sha256 is not None:
-        check_sha256(source, limits.sha256)
+        check_sha256(source, limits.sha256, limits.rules)
     second = None if select.labels_from is None else read_labels(select.labels_from, select, limits.rules)
     if second is not None:
         select = replace(select, labels=None, groups=select.groups if second.groups is None else None)
+    in_folder = source.is_dir() and container_kind(source) is None
     request = options.Request(
         select,
         options.chosen_from(options.Layout, made),
         window,
         options.chosen_from(options.Lazy, made),
-        limits.rules,
+        limits.rules.inside(source) if in_folder else limits.rules,
         known,
         need_labels=given["need_labels"] and second is None,
         flat=not given["need_labels"] or second is not None,
@@ -471,8 +475,19 @@ def _checked(path: Path, found: SampleSet, second: Labels | None, request: optio
     if request.layout.missing is True and data.ndim == 1:  # one number per sample, such as an age
         found = replace(found, data=data[:, None])
     axes = found.axes if isinstance(found.axes, tuple) else None
-    check_samples(path, found.data, "the array of samples", request.layout.missing, axes, files=found.names)
-    return found
+    check = partial(check_samples, path, name="the array of samples", missing=request.layout.missing, axes=axes)
+    check(found.data, files=found.names)
+    if not isinstance(found.data, FileSamples):
+        return found
+
+    def check_block(block: Array, first: int) -> None:
+        try:
+            check(block, first=first)
+        except BadFileError:
+            check(data, files=found.names, values=True)  # its message counts those in all blocks
+            raise
+
+    return replace(found, data=data.checked(check_block))
 
 
 def _miscounted(

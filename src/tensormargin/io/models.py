@@ -1,4 +1,4 @@
-"""Save and load models with their metadata, in the format of skops: loading a file runs no code from it."""
+"""Save and load models with their metadata; loading a file runs no code from it, and what it holds is checked."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import json
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import (
@@ -31,31 +25,21 @@ from ..data import (
     axes_from_facts,
     checked_any_axes,
     fit_rows,
+    fitted,
     format_shape,
 )
 from ..estimators import to_device
 from ..inspection import ModelChain, remembered_shape
-from ..runtime import Array, from_extra, listed, replacing, software_versions
-from ..transformers import TensorKernel, describe_step, is_masker
-from .archive import (
-    OWN_CLASSES,
-    OtherTypeError,
-    brief,
-    present_bytes,
-    read_archive,
-    read_array,
-    read_member,
-    write_archive,
-    write_array,
-)
+from ..runtime import Array, listed, replacing, software_versions
+from ..transformers import describe_step
+from .archive import brief, read_archive, read_array, read_member, write_archive, write_array
 from .arrays import BadFileError
 from .checksums import check_sha256, is_sealed, seal
-from .model_checks import check_facts, check_model, plain_classes
 from .options import checked_loading
 from .samples import SampleSet
 
 FORMAT = 3
-"""Version of the file format: an archive as skops writes it, with the member `FACTS` added.
+"""Version of the file format: an archive of plain nodes (`archive`), with the member `FACTS` added.
 
 Earlier formats can still be read. In format 2 the calibration of a search has an offset as well as a slope, and format
 3 is sealed (`checksums`). Format 1 is that of version 0.1.
@@ -65,40 +49,27 @@ FACTS = "tensormargin.json"
 _PATTERN = "pattern-{}.npy"  # member with the activation patterns of a view, counted from 0
 _MOST_PATTERN_ENTRIES = 2**24  # of all patterns: 64 MiB
 
-# Types that a model may contain besides those that skops trusts by default. All others are rejected, except those of
-# `public_types`, whose state is restored without running anything from the file.
-TRUSTED = OWN_CLASSES | frozenset(
-    {
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.calibration._SigmoidCalibration",
-        "sklearn.calibration._TemperatureScaling",
-        "sklearn.metrics._scorer._CurveScorer",
-        "sklearn.metrics._scorer._MultimetricScorer",
-        "sklearn.metrics._scorer._PassthroughScorer",
-        "sklearn.metrics._scorer._Scorer",
-        "sklearn.model_selection._search_successive_halving.HalvingGridSearchCV",  # known to skops once it is enabled
-        "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
-        "sklearn.utils._metadata_requests.MetadataRequest",
-        "sklearn.utils._metadata_requests.MethodMetadataRequest",
-        "joblib.memory.Memory",  # as in nilearn's maskers, without a folder, which would be another type
-        "nibabel.fileholders.FileHolder",
-        "nibabel.nifti1.Nifti1Extensions",
-        "nibabel.nifti1.Nifti1Header",
-        "nibabel.nifti1.Nifti1Image",
-    }
-)
-
-# Modules whose public members with this attribute, or one of these name endings, may be in a model.
-_PUBLIC = (
-    ("sklearn.model_selection", "split", ()),
-    ("sklearn.metrics", None, ("_score", "_loss", "corrcoef")),
-    ("imblearn.pipeline", "fit_resample", ()),
-    ("imblearn.over_sampling", "fit_resample", ()),
-    ("imblearn.under_sampling", "fit_resample", ()),
-    ("imblearn.combine", "fit_resample", ()),
-    ("mne.decoding", None, ("Scaler", "Vectorizer", "LinearModel")),
-    ("nilearn.maskers", "inverse_transform", ()),
-)
+FACTS_TYPES: Mapping[str, tuple[type, ...]] = {
+    "created": (str,),
+    "versions": (dict,),
+    "model": (str,),
+    "steps": (list,),
+    "sample_shape": (list, dict, type(None)),
+    "axes": (list, dict, type(None)),
+    "classes": (list,),
+    "about": (dict,),
+}
+"""The metadata of a model file, and their types."""
+_REMEDIES = {
+    "nilearn.": "Put tensormargin.Mask(masker) in place of the masker",
+    "sklearn.metrics.": "Give scoring=None, save the best_estimator_ of the search",
+    "scipy.stats.": "Save the best_estimator_ of the search",
+    "sklearn.model_selection._classification": "Put a FixedThresholdClassifier with its best_threshold_ in its place",
+    "sklearn.model_selection.": "Save its best_estimator_",
+    "sklearn.preprocessing._function": "Use tensormargin.Tensorize where the function only reshapes samples",
+    "mne.": "Use tensormargin.Tensorize in place of Vectorizer",
+}
+"""What else to do about an object of a class that models may not hold, by the beginning of its name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,13 +152,15 @@ def save_model(
 ) -> dict[str, Any]:
     """Save a fitted model atomically.
 
-    scikit-learn's pipelines, searches and calibrators are saved with their contents. A distribution that a search
-    sampled from is saved as the list of sampled values.
+    A model may consist of the estimators and transformers of this library and of these classes of scikit-learn:
+    `Pipeline`, `GridSearchCV`, `RandomizedSearchCV`, `CalibratedClassifierCV`, `FixedThresholdClassifier`,
+    `FrozenEstimator`, scalers, `PCA`, `TruncatedSVD`, `SelectKBest`, `SelectPercentile`, `VarianceThreshold`,
+    `LogisticRegression` and `LinearSVC`. What only a fit uses is not saved: a generator as ``random_state``, a cache.
 
     Parameters
     ----------
     path : str or Path
-        Any name; the usual extension is ``.skops``, and `skops.io` can open the file too.
+        Any name; the usual extension is ``.skops``.
     model : estimator
         A fitted model of this library or of scikit-learn.
     about : mapping, optional
@@ -230,8 +203,7 @@ def save_model(
     ('noise', array([ True,  True,  True]))
     """
     check_is_fitted(model)
-    model = _without_distributions(to_device(model))  # arrays of PyTorch and CuPy are saved as NumPy arrays
-    check_model(model)
+    model = to_device(model)  # arrays of PyTorch and CuPy are saved as NumPy arrays
     if samples is not None:
         about = {"loading": dict(samples.loading), **(about or {})}
         axes = samples.axes if axes is None else axes
@@ -242,7 +214,7 @@ def save_model(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": software_versions(),
         **_structure(model, axes),
-        "classes": plain_classes(model),
+        "classes": _plain_classes(model),
         "about": {**(about or {}), **({} if training is None else {"training": training.facts})},
     }
     kept = _kept_patterns(patterns)
@@ -252,33 +224,18 @@ def save_model(
     with replacing(path) as temporary:
         try:
             write_archive(temporary, model)
-        except OtherTypeError:
-            _write_with_skops(temporary, model)
+        except fitted.UndeclaredError as error:
+            name = str(error).rpartition(" ")[2]
+            remedy = next((words for begin, words in _REMEDIES.items() if name.startswith(begin)), None)
+            remedy = "Save" if remedy is None else f"{remedy}, or save"
+            message = f"a model may only hold objects of classes that save_model knows: {error}"
+            raise TypeError(f"{message}. {remedy} it with joblib yourself") from error
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
             for place, values in enumerate(kept.values()):
                 write_array(archive, _PATTERN.format(place), values)
         seal(temporary)
     return dict(json.loads(text))
-
-
-def _skops() -> Any:
-    """Return skops, which imports all of scikit-learn, and PyTorch if it is installed: where our own code is no use."""
-    return from_extra("skops.io")
-
-
-def _write_with_skops(path: str | Path, model: Any) -> None:
-    """Write an archive; raise TypeError, with the step and a remedy, if `load_model` would reject it."""
-    _skops().dump(model, path, compression=zipfile.ZIP_DEFLATED)
-    if not _foreign(set(_untrusted(path, Path(path).read_bytes()))):
-        return
-    name, holder = _holder("", model)
-    where = f"step {name!r} ({type(holder).__name__})" if name else f"this {type(holder).__name__}"
-    foreign = _foreign(_untrusted_in(holder))
-    raise TypeError(
-        f"load_model trusts types of scikit-learn and tensormargin, and {where} holds {', '.join(foreign)}. "
-        f"{_advice(holder, foreign)}"
-    )
 
 
 def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
@@ -315,27 +272,22 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     [4, 5]
     """
     facts = read_facts(path, sha256)
-    try:
-        build = read_archive(path)
-    except OtherTypeError:
-        build = _read_with_skops(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InconsistentVersionWarning)
         try:
-            model = build()
-        # Attributes of another version, or a damaged archive, can raise anything; turn it into one clear message.
+            model = read_archive(path)
+            check_facts(facts, model)
+            patterns = _read_patterns(Path(path), facts, model)
+        except BadFileError:
+            raise
+        except fitted.UndeclaredError as error:
+            raise BadFileError(f"{path}: holds {brief(error)}; it is not loaded") from error
+        # A damaged archive can raise anything in zipfile, json and NumPy, and its objects in the checks.
         except Exception as error:
             raise BadFileError(
-                f"{path}: cannot be loaded ({brief(error)}); it was saved with {_versions(facts)}. Fit it again, or "
+                f"{path}: is not loaded, {brief(error)}; it was saved with {_versions(facts)}. Fit the model again, or "
                 "install those versions"
             ) from error
-    try:
-        check_model(model)
-        check_facts(facts, model)
-        patterns = _read_patterns(Path(path), facts, model)
-    # The attributes of an object in a file can be anything.
-    except Exception as error:
-        raise BadFileError(f"{path}: is not loaded, {brief(error)}; fit the model again, or save it again") from error
     if caught:
         warnings.warn(
             f"{path} was saved with {_versions(facts)}; fit it again with the installed versions to be sure",
@@ -364,19 +316,6 @@ def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> Any:
         if wrong or (classifier is not None and len(own) != len(classifier.problems_)):
             raise ValueError(f"its pattern {name!r} must be finite numbers of float32, one map per binary problem")
     return found.get("", found or None)
-
-
-def _read_with_skops(path: str | Path) -> Callable[[], Any]:
-    """Return a function that builds the object in an archive; raise `BadFileError` if it has types not trusted here."""
-    content = present_bytes(path)
-    untrusted = _untrusted(path, content)
-    foreign = _foreign(set(untrusted))
-    if foreign:
-        raise BadFileError(
-            f"{path}: holds types that a model of tensormargin does not have, {brief(', '.join(foreign))}; it is "
-            "not loaded"
-        )
-    return partial(_skops().loads, content, trusted=untrusted)
 
 
 def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
@@ -430,13 +369,23 @@ def _versions(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _untrusted(path: str | Path, content: bytes) -> list[str]:
-    skops = _skops()
-    try:
-        return list(skops.get_untrusted_types(data=content))
-    # As in load_model: a damaged archive can raise anything.
-    except Exception as error:
-        raise BadFileError(f"{path}: cannot be read ({brief(error)}); save the model again") from error
+def check_facts(facts: Mapping[str, Any], model: Any) -> None:
+    """Raise ValueError if the metadata of a file lack something, or are those of another model."""
+    for name, kinds in FACTS_TYPES.items():
+        if not isinstance(facts.get(name), kinds):
+            got = type(facts.get(name)).__name__
+            raise ValueError(f"its metadata {name!r} must be {kinds[0].__name__}, got {got}")
+    axes_from_facts(facts.get("axes"), facts["sample_shape"])
+    checked_loading(facts["about"].get("loading") or {})
+    held = _plain_classes(model)
+    if facts["classes"] != held:
+        named, has = (listed(map(str, labels), len(labels)) for labels in (facts["classes"], held))
+        raise ValueError(f"its metadata name the classes {named}, the model has {has}")
+
+
+def _plain_classes(model: Any) -> list[Any]:
+    """Return the classes of a model as Python objects; none if it has none."""
+    return [label.item() if hasattr(label, "item") else label for label in getattr(model, "classes_", [])]
 
 
 def _structure(model: Any, axes: AnyAxes) -> dict[str, Any]:
@@ -462,84 +411,3 @@ def _structure(model: Any, axes: AnyAxes) -> dict[str, Any]:
 def listed_shape(shape: Any) -> Any:
     """Return a shape, or a dictionary of shapes of several views, as JSON has it."""
     return {name: list(own) for name, own in shape.items()} if isinstance(shape, dict) else list(shape)
-
-
-def _foreign(names: set[str]) -> list[str]:
-    """Return those of the given types that a model may not contain."""
-    rest = names - TRUSTED
-    return sorted(rest - public_types(rest))
-
-
-def public_types(names: set[str]) -> set[str]:
-    """Return the names that are public members of `_PUBLIC`; only libraries that occur in ``names`` are imported."""
-    return {name for name in names if any(_is_public(name, *one) for one in _PUBLIC)}
-
-
-def _is_public(name: str, module_name: str, attribute: str | None, endings: tuple[str, ...]) -> bool:
-    package, own = module_name.partition(".")[0], name.rpartition(".")[2]
-    if not name.startswith(f"{package}.") or find_spec(package) is None:
-        return False
-    module = import_module(module_name)
-    if own not in module.__all__ or not (attribute or own.endswith(endings)):
-        return False
-    try:
-        thing = getattr(module, own)
-    except ImportError:  # experimental features must be enabled first
-        return False
-    return f"{thing.__module__}.{thing.__qualname__}" == name and (attribute is None or hasattr(thing, attribute))
-
-
-def _holder(name: str, part: Any) -> tuple[str, Any]:
-    """Return the name of the innermost step that contains a rejected type, and the step; fitted ones come first."""
-    if hasattr(part, "steps"):
-        held = [(inner, step) for inner, step in part.steps if not isinstance(step, str)]
-    else:
-        held = [(inner, one) for inner, one in vars(part).items() if isinstance(one, BaseEstimator)]
-        held.sort(key=lambda item: not item[0].endswith("_"))
-    for inner, one in held:
-        if _foreign(_untrusted_in(one)):
-            return _holder(f"{name}__{inner}".removeprefix("__"), one)
-    return name, part
-
-
-def _untrusted_in(part: Any) -> set[str]:
-    skops = _skops()
-    return set(skops.get_untrusted_types(data=skops.dumps(part)))
-
-
-def _advice(holder: Any, foreign: list[str]) -> str:
-    if any(name.startswith("joblib.") for name in foreign):
-        return "Set memory=None: a cache of files is not part of a model"
-    if isinstance(holder, FunctionTransformer):
-        return "Use a function of NumPy or SciPy, or, where it only reshapes samples, tensormargin.Tensorize"
-    if isinstance(holder, TensorKernel):
-        return "Use a kernel by name, or a precomputed one: a function could be anything"
-    if hasattr(holder, "best_estimator_"):
-        return "Give scoring and cv by name or number, or save its best_estimator_"
-    if is_masker(holder):
-        return "Give the masker its images as paths, or as images whose data are arrays"
-    return "Do what the step does before the model, or use one of scikit-learn or tensormargin.transformers instead"
-
-
-def _without_distributions(model: Any) -> Any:
-    """Return a model whose searches hold the sampled values instead of SciPy distributions, which could be code."""
-    if isinstance(model, list | tuple):
-        return type(model)(map(_without_distributions, model)) if type(model) in (list, tuple) else model
-    if not isinstance(model, BaseEstimator):
-        return model
-    changed = copy(model)
-    for name, value in vars(model).items():
-        setattr(changed, name, _without_distributions(value))
-    spaces = getattr(model, "param_distributions", None)
-    if spaces is not None and hasattr(model, "cv_results_"):
-        changed.param_distributions = (
-            [_drawn(one, model) for one in spaces] if isinstance(spaces, list | tuple) else _drawn(spaces, model)
-        )
-    return changed
-
-
-def _drawn(space: Mapping[str, Any], search: Any) -> dict[str, Any]:
-    return {
-        name: np.ma.compressed(search.cv_results_[f"param_{name}"]).tolist() if hasattr(values, "rvs") else values
-        for name, values in space.items()
-    }

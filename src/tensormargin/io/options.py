@@ -25,6 +25,9 @@ Missing = bool | Literal["entries"]
 GroupsName = str | Literal[False] | None
 """Name of the groups; None for the first usual name that is present, False to ignore groups."""
 
+BLOCKS: Literal["blocks"] = "blocks"
+"""Samples stay in files that can be read in parts, and slices of them read blocks, without Dask."""
+
 Chunks = int | str  # number of samples per chunk, or its size in bytes as text ("64 MiB"); "auto" uses Dask's setting
 
 _NAMES = ("samples", "labels", "groups")  # may differ from file to file without changing the samples
@@ -226,7 +229,7 @@ class Window:
 class Lazy:
     """Whether samples stay in their files, and how many of them a task reads."""
 
-    lazy: bool | Literal["auto"] = False
+    lazy: bool | Literal["auto", "blocks"] = False
     chunks: Chunks = "auto"
 
 

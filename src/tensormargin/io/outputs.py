@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import re
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -17,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..data import BadFileError
-from ..runtime import TEMPORARY, Array, replacing
+from ..runtime import Array, replacing
 from .arrays import optional_package
 from .models import FACTS
 
@@ -119,17 +116,11 @@ def _write_zarr(
     zarr = optional_package(path, "zarr", "zarr", "a Zarr store")
     if path.exists():
         raise BadFileError(f"{path}: exists already, and a folder is not overwritten; give another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY))
-    try:
-        store = zarr.open_group(str(temporary), mode="w")
+    with replacing(path, folder=True) as temporary:
+        store = zarr.open_group(zarr.storage.LocalStore(temporary), mode="w")  # of text, some is an address
         _fill(store.create_array(SAMPLES, shape=shape, chunks=_chunks(shape, dtype), dtype=np.dtype(dtype)), pieces)
         for name, array in arrays.items():
             store.create_array(name, data=array)
-        temporary.chmod(0o755)
-        os.rename(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_ours(path: Path) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -17,34 +19,36 @@ from ..data import (
     ComparedSamples,
     Metadata,
     OtherScale,
-    Summary,
     TrainingRecord,
     Views,
     contradictions,
-    joined_summaries,
     names_of,
-    summary_parts,
+    summaries,
 )
 from ..inspection import ModelChain, last_estimator, metadata_for_last_step, needs_groups, samples_for_last_step
 from ..runtime import Array, Progress, computed, listed
-from ..transformers import Patches, takes_nan, takes_ragged
-from . import BadFileError, SampleSet, Scene, replacing
+from ..transformers import Deconfound, Patches, UnseenCategoryWarning, takes_nan, takes_ragged
+from . import BadFileError, ModelFile, SampleSet, Scene, replacing
 from .arrays import check_samples
 from .scenes import is_patch, patch_size
 
 _FEW = 20  # samples that show whether a model depends on their scale
 _PIXELS = 500  # of a scene that its scale is determined from
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet executes
+_FIRST_COLUMNS = ("file", "sample", "row", "column", "label", "group", "predicted")
+_QUOTED = ',"\r\n'  # characters of a cell for which it is quoted
+_FORMULA = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet executes
+_BLANK_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # Hangul fillers and the empty Braille pattern
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions by sample, columns of labels, probabilities or scores and comparisons, and how they were made."""
+    """Predictions by sample, and columns of labels, probabilities or scores and comparisons."""
 
     names: list[str]
     predicted: Array
     columns: dict[str, Array]
-    made_by: str | None = None
     compared: ComparedSamples | None = None
 
 
@@ -100,43 +104,132 @@ def _check_views(model: Any, samples: SampleSet, shapes: dict[str, tuple[int, ..
 
 def confounds_needed(model: Any) -> tuple[str, ...]:
     """Return the names of the confounds that a fitted model removes; none for a model of another library."""
+    return tuple(dict.fromkeys(name for step in _deconfounds(model) for name in step.names_))
+
+
+def _deconfounds(model: Any) -> list[Deconfound]:
     try:
-        steps = [step for _, step in ModelChain.of(model).confounds_by_view]
+        return [step for _, step in ModelChain.of(model).confounds_by_view]
     except TypeError:
-        return ()
-    return tuple(dict.fromkeys(name for step in steps for name in step.names_))
+        return []
 
 
 def predictions_of(
-    model: Any, samples: SampleSet, axes: AnyAxes = None, record: TrainingRecord | None = None, any_scale: bool = False
+    model: Any,
+    samples: SampleSet,
+    axes: AnyAxes = None,
+    record: TrainingRecord | None = None,
+    other: OtherScale | None = None,
 ) -> Predictions:
-    """Return the predictions, compared with the training record; ``any_scale`` accepts samples of another scale."""
+    """Return the predictions for samples in memory, compared with the training record.
+
+    The view of an ``other`` scale is compared on the scale of the training samples.
+    """
     check_samples_fit(model, samples, axes)
-    last = last_estimator(model)
-    metadata = Metadata(samples.groups, samples.confounds)
-    ready = samples_for_last_step(model, samples.data, metadata)
+    last, metadata = last_estimator(model), Metadata(samples.groups, samples.confounds)
+    ready, more = samples_for_last_step(model, samples.data, metadata), metadata_for_last_step(model, metadata)
+    predicted = np.asarray(last.predict(ready, **more))
     rows, places = (None, None) if samples.positions is None else samples.positions.T
     known = {"file": samples.files, "row": rows, "column": places, "label": samples.target, "group": samples.groups}
     columns = {name: values for name, values in known.items() if values is not None}
-    names = samples.names or _numbered(samples)
-    more = metadata_for_last_step(model, metadata)
     strengths_of = last.predict_proba if hasattr(last, "predict_proba") else last.decision_function
-    answers = (last.predict(ready, **more), strengths_of(ready, **more), _scores(last, ready, more) if record else None)
-    parts = {} if record is None else summary_parts(samples.data, record.grids)
-    # together, so that chunks of a Dask array are read once
-    predicted, strengths, scores, *described = computed(*answers, *(part for own in parts.values() for part in own))
-    columns |= _by_class(last, np.asarray(strengths))
-    made_by = probabilities_from(last)
+    columns |= _by_class(last, np.asarray(strengths_of(ready, **more)))
+    names = samples.names or list(map(str, range(len(samples.data))))
     if record is None:
-        return Predictions(names, np.asarray(predicted), columns, made_by)
-    found = joined_summaries({name: [described.pop(0) for _ in own] for name, own in parts.items()})
-    compared = record.compare_summaries(found, scores)
-    if compared.other_scale is not None and not any_scale:
-        compared = _of_one_scale(model, samples, compared.other_scale, record, found, scores)
+        return Predictions(names, predicted, columns)
+    found = summaries(samples.data, record.grids)
+    if other is not None:
+        own = found[other.view]
+        found[other.view] = own._replace(scale=own.scale / other.factor, moments=own.moments / other.factor)
+    compared = record.compare_summaries(found, _scores(last, ready, more))
     unlike = np.where(compared.far, np.where(compared.beyond, "entries and score", "entries"), "score")
     columns |= {} if compared.used is None else {"used in fit": np.where(compared.used, "yes", "no")}
     columns["unlike training"] = np.where(compared.unlike, unlike, "no")
-    return Predictions(names, np.asarray(predicted), columns, made_by, compared)
+    return Predictions(names, predicted, columns, compared)
+
+
+class PredictionRun:
+    """The predictions of a model for samples that need not fit into memory, and what all of them have in common.
+
+    Parameters
+    ----------
+    file : ModelFile
+    samples : SampleSet
+    any_scale : bool, default=False
+        Whether samples of another scale than that of the training samples are predicted, too.
+    progress : callable, optional
+
+    Attributes
+    ----------
+    agreement : Agreement
+        With the labels, as far as there are any.
+    compared : ComparedSamples or None
+        Without a record of the training samples None.
+    unlike : list of str
+        Names of the samples that are unlike all training samples.
+    n_predicted : dict of str to int
+        Number of predictions of each class.
+    """
+
+    agreement: Agreement
+    compared: ComparedSamples | None
+    unlike: list[str]
+    n_predicted: dict[str, int]
+
+    def __init__(
+        self, file: ModelFile, samples: SampleSet, any_scale: bool = False, progress: Progress | None = None
+    ) -> None:
+        self._file, self._samples, self._any_scale, self._progress = file, samples, any_scale, progress
+
+    def into(self, consume: Callable[[Iterator[Predictions]], _Made]) -> _Made:
+        """Return what a function makes of the predictions, some samples at a time.
+
+        It is called again if the first pass finds samples of another scale, and the model has none.
+        """
+        model, samples = self._file.model, self._samples
+        check_samples_fit(model, samples, self._file.axes)
+        for step in _deconfounds(model):
+            step.check_categories(samples.confounds)
+        made = consume(self._parts())
+        other = None if self.compared is None or self._any_scale else self.compared.other_scale
+        if other is None:
+            return made
+        check_scale(model, samples, other)
+        return consume(self._parts(other))
+
+    def _parts(self, other: OtherScale | None = None) -> Iterator[Predictions]:
+        model, record, classes = self._file.model, self._file.training, self._file.facts["classes"]
+        agreements, compared = list[Agreement](), list[ComparedSamples]()
+        self.compared, self.unlike, self.n_predicted = None, [], {str(label): 0 for label in classes}
+        done, n_samples = 0, len(self._samples.data)
+        for part in self._samples.parts(needs_groups(model)):
+            with _counting_from(done), warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
+                rows = predictions_of(model, part, None, record, other)  # unseen categories were named by `into`
+            used = None
+            if rows.compared is not None:
+                compared.append(rows.compared)
+                used = rows.compared.used
+                self.unlike += [rows.names[row] for row in np.flatnonzero(rows.compared.unlike).tolist()]
+            agreements.append(agreement(rows.predicted, part.target, classes, used))
+            for label in classes:
+                self.n_predicted[str(label)] += int((rows.predicted == label).sum())
+            yield rows
+            done += len(rows.names)
+            if self._progress is not None:
+                self._progress(done, n_samples, "samples")
+        self.agreement = Agreement.joined(agreements, classes)
+        self.compared = None if record is None else record.joined(compared)
+
+
+@contextmanager
+def _counting_from(first: int) -> Iterator[None]:
+    """Let the messages of errors say from which sample on they count."""
+    try:
+        yield
+    except ValueError as error:
+        if not first or isinstance(error, BadFileError):
+            raise
+        raise ValueError(f"{error} (numbers of samples are counted from sample {first} here)") from error
 
 
 def training_record(model: Any, samples: SampleSet) -> TrainingRecord:
@@ -152,44 +245,31 @@ def _scores(last: Any, X: Array, more: dict[str, Any]) -> Any:
     return last.decision_function(X, **more) if hasattr(last, "decision_function") else None
 
 
-def _of_one_scale(
-    model: Any, samples: SampleSet, other: OtherScale, record: TrainingRecord, found: Mapping[str, Summary], scores: Any
-) -> ComparedSamples:
-    """Return the comparison without regard to the scale, if the model has none; raise `BadFileError` if it has one."""
-    if not _is_scale_free(model, samples, other):
-        unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
-        stated = f" (in {unit})" if unit else ""
-        raise BadFileError(
-            f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. "
-            f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {max(other.factor, 1 / other.factor):.2g}, "
-            "or give --any-scale to predict them as they are"
-        )
-    one = found[other.view]
-    scaled = one._replace(scale=one.scale / other.factor, moments=one.moments / other.factor)
-    return record.compare_summaries({**found, other.view: scaled}, scores)
+def check_scale(model: Any, samples: SampleSet, other: OtherScale) -> None:
+    """Raise `BadFileError` for samples of another scale than that of the training samples, unless a model has none."""
+    if _is_scale_free(model, samples, other):
+        return
+    unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
+    stated = f" (in {unit})" if unit else ""
+    raise BadFileError(
+        f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. "
+        f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {max(other.factor, 1 / other.factor):.2g}, "
+        "or give --any-scale to predict them as they are"
+    )
 
 
 def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
     """Return whether some samples get the same answers on the scale of the training samples."""
-    few, X = slice(0, _FEW), samples.data[:_FEW]
-    groups, confounds = (None if own is None else own[few] for own in (samples.groups, samples.confounds))
-    none: dict[str, Any] = dict.fromkeys(("target", "names", "files", "positions"))
-    given = replace(samples, data=X, groups=groups, confounds=confounds, **none)
+    given = replace(samples.taken(slice(0, _FEW)), target=None, names=None, files=None, positions=None)
+    X = given.data
     scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
     first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
     return all(np.allclose(first[name], second[name], 1e-3, 1e-6) for name in first if " of " in name)
 
 
-def _numbered(samples: SampleSet) -> list[str]:
-    """Return the index of each sample in its file."""
-    if samples.files is None:
-        return [str(number) for number in range(len(samples.data))]
-    numbers: dict[str, Iterator[int]] = {}
-    return [str(next(numbers.setdefault(file, count()))) for file in samples.files.tolist()]
-
-
-def probabilities_from(last: Any) -> str | None:
-    """Return how the probabilities of a model's last estimator were made; None for a model without probabilities."""
+def probabilities_from(model: Any) -> str | None:
+    """Return how the probabilities of a model are made; None for a model without probabilities."""
+    last = last_estimator(model)
     if not hasattr(last, "predict_proba"):
         return None
     calibration = getattr(last, "calibration_", None)
@@ -214,7 +294,8 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 
 def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
     """Return the predicted class of every pixel of a scene, by a model of spectra or patches of as many bands."""
-    return scene_predictions(model, scene, progress).predicted.reshape(scene.data.shape[:2])
+    predicted = [part.predicted for part in scene_predictions(model, scene, progress)]
+    return np.concatenate(predicted).reshape(scene.data.shape[:2])
 
 
 def scene_predictions(
@@ -223,9 +304,8 @@ def scene_predictions(
     progress: Progress | None = None,
     record: TrainingRecord | None = None,
     any_scale: bool = False,
-    with_columns: bool = False,
-) -> Predictions:
-    """Return the predictions of all pixels, row by row; names and columns are left out unless they are asked for."""
+) -> Iterator[Predictions]:
+    """Yield the predictions of all pixels, row by row, some at a time."""
     shape, bands = ModelChain.of(model).sample_shape, scene.data.shape[2]
     if not isinstance(shape, tuple) or not is_patch(shape) or shape[-1] != bands:
         raise BadFileError(
@@ -235,62 +315,89 @@ def scene_predictions(
     patches = Patches(patch_size(shape))
     positions = patches.places(scene.data.shape).positions
 
-    def predictions(where: Array) -> Iterator[tuple[slice, Predictions]]:
+    def predictions(where: Array) -> Iterator[tuple[slice, SampleSet, Predictions]]:
         for rows, piece in patches.pieces(scene.data, where):
             samples = piece.reshape(len(piece), *shape)
             check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
-            one = SampleSet(samples, None, None, None, None, scene.source, scene.kind, (), positions=where[rows])
-            yield rows, predictions_of(model, one, None, record, any_scale or where is positions)
+            names = list(map(str, range(rows.start, rows.stop)))
+            part = SampleSet(samples, None, None, names, None, scene.source, scene.kind, (), positions=where[rows])
+            yield rows, part, predictions_of(model, part, None, record)
 
     if record is not None and not any_scale:  # of the whole scene, of which a few rows may be dark
-        spread = positions[:: max(1, len(positions) // _PIXELS)]
-        for _ in predictions(spread):
-            pass
-    parts = []
-    for rows, one in predictions(positions):
-        parts.append(one if with_columns else replace(one, names=[], columns={}))
+        for _, part, found in predictions(positions[:: max(1, len(positions) // _PIXELS)]):
+            if found.compared is not None and found.compared.other_scale is not None:
+                check_scale(model, part, found.compared.other_scale)
+    for rows, _, found in predictions(positions):
+        if scene.truth is not None:
+            truth = scene.truth.ravel()[rows]
+            found.columns["label"] = np.where(truth == scene.background, "", truth.astype(str))
+        yield found
         if progress is not None:
             progress(rows.stop, len(positions), "pixels")
-    known = [one.compared for one in parts if one.compared is not None]
-    columns = {name: np.concatenate([one.columns[name] for one in parts]) for name in parts[0].columns}
-    if with_columns and scene.truth is not None:
-        columns["label"] = np.where(scene.truth == scene.background, "", scene.truth.astype(str)).ravel()
-    return Predictions(
-        [str(number) for number in range(len(positions))] if with_columns else [],
-        np.concatenate([one.predicted for one in parts]),
-        columns,
-        parts[0].made_by,
-        ComparedSamples.joined(known) if known else None,
-    )
 
 
-def write_predictions(path: str | Path, predictions: Predictions) -> None:
+def write_predictions(path: str | Path, parts: Iterable[Predictions]) -> None:
     """Write a CSV file with one row per sample, atomically; what a spreadsheet would execute is made `neutral`."""
-    text = io.StringIO()
-    plain = csv.writer(text, lineterminator="\n")
-    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    known: dict[str, Any] = {"sample": predictions.names, "predicted": predictions.predicted, **predictions.columns}
-    names = [name for name in ("file", "sample", "row", "column", "label", "group", "predicted") if name in known]
-    others = [name for name in predictions.columns if name not in names]
-    last = {} if predictions.made_by is None else {"probabilities from": predictions.made_by}
-    rows = [[*names, *others, *last]]
-    for row in range(len(predictions.names)):
-        given = [neutral(known[name][row]) for name in names]
-        values = [predictions.columns[name][row] for name in others]
-        rows.append([*given, *(one if isinstance(one, str) else f"{one:.6g}" for one in values), *last.values()])
+    with replacing(path) as temporary:
+        write_table(temporary, parts)
+
+
+def write_table(path: Path, parts: Iterable[Predictions]) -> None:
+    """Write the same, not atomically, while the predictions are made."""
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        for number, part in enumerate(parts):
+            columns: dict[str, Any] = {"sample": part.names, "predicted": part.predicted, **part.columns}
+            first = [name for name in _FIRST_COLUMNS if name in columns]
+            others = [name for name in columns if name not in first]
+            if number == 0:
+                _write_cells(file, [[name] for name in (*first, *others)])
+            cells = [_texts(columns[name]) for name in first]
+            _write_cells(file, cells + [_rounded(columns[name]) for name in others])
+
+
+def _texts(values: list[str] | Array) -> list[str]:
+    """Return cells, each of the few different values made neutral once."""
+    if isinstance(values, list):
+        return list(map(neutral, values))
+    values = values.tolist() if values.dtype.kind in "Uiu" else list(values)
+    known = {value: neutral(value) for value in set(values)}
+    return list(map(known.__getitem__, values))
+
+
+def _rounded(values: Array) -> list[str]:
+    """Return cells with the first six digits of numbers, and with words as they are."""
+    found = values.tolist()
+    if values.dtype.kind == "U":
+        return list(found)
+    return (len(found) * "%.6g\n" % tuple(found)).splitlines()
+
+
+def _write_cells(file: IO[str], columns: Sequence[list[str]]) -> None:
+    """Write rows of cells, of which few are in quotes: `csv.writer` would look at each character of all."""
+    rows = zip(*columns, strict=True)
+    text = "".join("".join(cells) for cells in columns)
+    if not any(character in text for character in _QUOTED):
+        file.write("\n".join(map(",".join, rows)) + "\n")
+        return
+    plain = csv.writer(file, lineterminator="\n")
+    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for cells in rows:  # by default, a carriage return alone is not quoted before Python 3.13
         (quoted if any("\r" in one for one in cells) else plain).writerow(cells)
-    with (
-        replacing(path) as temporary,
-        temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as to,
-    ):
-        to.write(text.getvalue())
 
 
 def neutral(value: Any) -> str:
-    """Return a cell as text, with an apostrophe before what a spreadsheet would execute: "=", "+", ... but numbers."""
+    """Return a cell as text, with an apostrophe before what a spreadsheet would execute: "=", "+", ... but numbers.
+
+    Spreadsheets may leave out what cannot be seen, and read full-width signs like others.
+    """
     text = str(value)
-    if not text.startswith(_FORMULA):
+    first = text[:1]
+    if first.isalnum() and first not in _BLANK_LETTERS:  # decides at once on nearly all cells
+        return text
+    if not "!" <= first <= "~":
+        seen = (char for char in text if unicodedata.category(char)[0] not in "CMZ" and char not in _BLANK_LETTERS)
+        first = unicodedata.normalize("NFKC", next(seen, ""))
+    if not (first.startswith(_FORMULA) or text.startswith(("\t", "\r", "\n"))):
         return text
     try:
         float(text)
@@ -301,17 +408,45 @@ def neutral(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How predictions agree with labels; unknown labels are counted apart, ``n_new`` were not used in the fit.
+    """Numbers of predictions that agree with labels; samples of unknown labels are counted apart.
 
-    Of a scene, new are those pixels whose patches share no pixel with a patch of the fit.
+    New samples were not used in the fit. Of a scene, new are those pixels whose patches share no pixel with a patch of
+    the fit.
     """
 
-    accuracy: float | None
-    n_known: int
-    unknown: dict[str, int]
-    new_accuracy: float | None = None
+    n_right: int = 0
+    n_known: int = 0
+    unknown: Mapping[Any, int] = field(default_factory=dict)
+    n_new_right: int | None = None
     n_new: int | None = None
     by_class: Mapping[str, Agreement] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Agreement], classes: Sequence[Any] = ()) -> Agreement:
+        """Return the agreement of all parts of some samples."""
+        unknown = sum((Counter(part.unknown) for part in parts), Counter[Any]())
+        by_class = {
+            label: [part.by_class[label] for part in parts if label in part.by_class] for label in map(str, classes)
+        }
+        new = [(part.n_new_right or 0, part.n_new) for part in parts if part.n_new is not None]
+        return cls(
+            sum(part.n_right for part in parts),
+            sum(part.n_known for part in parts),
+            {label: unknown[label] for label in sorted(unknown)},
+            sum(right for right, _ in new) if new else None,
+            sum(number for _, number in new) if new else None,
+            {label: cls.joined(own) for label, own in by_class.items() if own},
+        )
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right predictions, None without labels of known classes."""
+        return self.n_right / self.n_known if self.n_known else None
+
+    @property
+    def new_accuracy(self) -> float | None:
+        """The same of the samples that were not used in the fit."""
+        return (self.n_new_right or 0) / self.n_new if self.n_new else None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -320,7 +455,7 @@ class Agreement:
             "accuracy": self.accuracy,
             "n_known": self.n_known,
             "n_unknown": sum(self.unknown.values()),
-            "unknown_labels": list(self.unknown),
+            "unknown_labels": list(map(str, self.unknown)),
             "accuracy_on_new": self.new_accuracy,
             "n_new": self.n_new,
             "by_class": {label: _numbers(own) for label, own in self.by_class.items()},
@@ -328,7 +463,7 @@ class Agreement:
 
     def lines(self, which: str, what: str = "samples", new: str = "not used in the fit") -> list[str]:
         """Return the accuracy on ``which`` samples in words, ``what`` naming their kind; empty without labels."""
-        labels = listed(self.unknown)
+        labels = listed(map(str, self.unknown))
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
         share = f"{100 * self.accuracy:.2f} %"
@@ -366,11 +501,11 @@ def _percent(share: float | None) -> str:
 def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:
     """Return how predictions agree with labels, compared as text; ``used`` says which were used in the fit."""
     if labels is None:
-        return Agreement(None, 0, {})
+        return Agreement()
     given = labels.astype(str)
     right, known = given == predicted.astype(str), np.isin(given, [str(label) for label in classes])
     names, counts = np.unique(labels[~known], return_counts=True)
-    unknown = dict(zip(names.astype(str).tolist(), counts.tolist(), strict=True))
+    unknown = dict(zip(names.tolist(), counts.tolist(), strict=True))
     own = {str(label): known & (given == str(label)) for label in classes}
     by_class = {label: _of_rows(right, rows, used) for label, rows in own.items() if rows.any()}
     return replace(_of_rows(right, known, used), unknown=unknown, by_class=by_class)
@@ -378,15 +513,11 @@ def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], us
 
 def _of_rows(right: Array, rows: Array, used: Array | None) -> Agreement:
     """Return the agreement on some rows."""
-    found = Agreement(_share(right[rows]), int(rows.sum()), {})
+    found = Agreement(int(right[rows].sum()), int(rows.sum()))
     if used is None:
         return found
     new = rows & ~used
-    return replace(found, new_accuracy=_share(right[new]), n_new=int(new.sum()))
-
-
-def _share(right: Array) -> float | None:
-    return float(right.mean()) if right.size else None
+    return replace(found, n_new_right=int(right[new].sum()), n_new=int(new.sum()))
 
 
 def agreement_on_scene(
@@ -408,6 +539,6 @@ def agreement_on_scene(
     if found.unknown and not found.n_known:
         raise BadFileError(
             f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
-            f"got {listed(found.unknown)}. Give the same --names as for `tensormargin patches`, or none"
+            f"got {listed(map(str, found.unknown))}. Give the same --names as for `tensormargin patches`, or none"
         )
     return found

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Axes, Axis, BadFileError, FileRules, check_inside, check_regular, parsing, require_package, vector_of
+from ..data import Axes, Axis, BadFileError, FileRules, parsing, require_package, vector_of
 from ..runtime import Array, listed, quoted
-from .arrays import Stored, check_samples, plain_numbers
+from .arrays import Stored, check_samples
 from .events import Events, choose_events, cut_series, format_counts, needs_table, read_events, rows_named
 from .labels import choose_columns
 from .lazy import READ_WHOLE, samples_per_chunk
 from .options import RECORDING, TABLE, DoesNotApplyError, Request
 from .readers.entries import NUMBERS, text_of
+from .readers.plain import plain_numbers
 from .readers.process import call
 from .samples import SampleSet
 
@@ -77,7 +78,7 @@ def _read_recording(path: Path, rules: FileRules) -> Recording:
     is_fif = path.name.lower().endswith(_FIF)
     words = "an MNE file" if is_fif else "a BrainVision file"
     require_package(path, "mne", "eeg", words)
-    check_regular(path)
+    rules.check_file(path)
     remedy = "save it again with MNE" if is_fif else "export it again; .vhdr, .vmrk and .eeg belong together"
     with parsing(path, words, remedy):
         found = call(f".recordings.{'read_fif' if is_fif else 'read_brainvision'}", path, rules)
@@ -228,8 +229,7 @@ def _fdt(path: Path, name: str, shape: tuple[int, int, int], rules: FileRules) -
         raise BadFileError(
             f"{path}: its values are in {quoted(own.name)}, which is not beside it; copy it to {path.parent}, too"
         )
-    check_inside(file, path.parent.resolve(), rules, f"{path}: {file.name}")
-    check_regular(file)
+    rules.inside(path.parent).check_file(file, f"{path}: {file.name}")
     size = file.stat().st_size
     if size != 4 * prod(shape):
         raise BadFileError(
@@ -237,7 +237,7 @@ def _fdt(path: Path, name: str, shape: tuple[int, int, int], rules: FileRules) -
             f"trials as {path.name} says; it has {size}. Copy it again, or save the data set again"
         )
     rules.admit(file, size, "the recording")
-    return plain_numbers(file, 0, "<f4", shape, (), order="F").astype(np.float32, copy=False)
+    return plain_numbers(file, 0, "<f4", shape, order="F").astype(np.float32, copy=False)
 
 
 def _eeglab_events(path: Path, columns: Mapping[str, Array], n_events: int, sfreq: float) -> Events:

@@ -32,17 +32,21 @@ def beside(path: Path, endings: Sequence[str], without: str = _OF_IMAGES) -> Pat
     return next((table for table in tables if table.is_file()), None)
 
 
-def events_beside(path: Path) -> Path | None:
+def events_beside(path: Path, rules: FileRules) -> Path | None:
     """Return the events of a BIDS recording: ``..._events.tsv`` in its folder, or, of derivatives, in that of the data.
 
-    Those of ``study/derivatives/fmriprep/sub-01/func`` are in ``study/sub-01/func``.
+    Those of ``study/derivatives/fmriprep/sub-01/func`` are in ``study/sub-01/func``, which the rules may forbid.
     """
     folders, parts = [path.parent], path.absolute().parent.parts
     if _DERIVATIVES in parts:
         at = len(parts) - 1 - parts[::-1].index(_DERIVATIVES)
         folders.append(Path(*parts[:at], *parts[at + 2 :]))
     found = (beside(folder / path.name, ("_events.tsv",), f"{_OF_IMAGES}|rec|recording") for folder in folders)
-    return next((table for table in found if table is not None), None)
+    table = next((table for table in found if table is not None), None)
+    if table is not None:
+        rules = rules.inside(path.parent) if rules.folder is None else rules
+        rules.check_file(table, f"{path}: the table of its events, {table},")
+    return table
 
 
 def cleaned(path: Path, series: Any, window: Window, rules: FileRules) -> Any:
@@ -80,6 +84,7 @@ def _detrended(series: Any, degree: int | None) -> Any:
 def _read(path: Path, window: Window, n_times: int, rules: FileRules) -> FloatArray:
     """Return the chosen confounds of a run, one per column."""
     table = window.run_confounds_from or beside(path, _CONFOUNDS)
+    rules = rules if window.run_confounds_from else rules.inside(path.parent)
     if table is None:
         raise BadFileError(
             f"{path}: there is no table of its confounds beside it (sub-..._desc-confounds_timeseries.tsv, one row per "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,8 @@ from ..data import (
     shape_of,
     text_or_numbers,
 )
-from ..runtime import Array, counted, listed, rows_of
+from ..runtime import Array, block_bytes, counted, listed, rows_of, tuning
+from .lazy import in_blocks
 
 IN_TIME = "around events"  # in the kind of samples that were cut from a recording, in the order of time
 LABELS_FROM = "give a file with the labels as labels_from=... (command line: --labels-from)"
@@ -43,8 +46,9 @@ class SampleSet:
     ----------
     data : ndarray or dask.array.Array, of shape (n_samples, I_1, ..., I_M), or Views
         With ``ragged=True``, a vector of arrays, one per sample, if the samples differ in length.
-        A read-only memory map for ``.npy`` files. With ``lazy=True``, a Dask array with chunks along the samples;
-        ``data.compute()`` reads it into memory.
+        A read-only memory map for ``.npy`` files larger than an eighth of the available memory. With ``lazy=True``, a
+        Dask array with chunks along the samples; ``data.compute()`` reads it into memory. With ``lazy="blocks"``, what
+        gives arrays for slices of it.
     target : ndarray of shape (n_samples,) or None
         Labels, text or integers. A list or pandas Series is converted to an array in the same order.
     groups : ndarray of shape (n_samples,) or None
@@ -187,12 +191,47 @@ class SampleSet:
         note = f"{counted(len(labels) - len(rows), 'sample')} of other classes left out ({left}{few})"
         return replace(self.taken(rows), notes=(*self.notes, note))
 
-    def taken(self, rows: Array) -> SampleSet:
+    def taken(self, rows: Array | slice) -> SampleSet:
         """Return some of the samples, by number."""
         own = {name: getattr(self, name) for name in ("target", "groups", "confounds", "files", "positions")}
         some = {name: value[rows] for name, value in own.items() if value is not None}
-        names = None if self.names is None else [self.names[row] for row in rows]
-        return replace(self, data=rows_of(self.data, rows), names=names, **some)
+        names: Any = self.names
+        if names is not None:
+            names = names[rows] if isinstance(rows, slice) else [names[row] for row in rows]
+        data = self.data[rows] if isinstance(rows, slice) else rows_of(self.data, rows)
+        return replace(self, data=data, names=names, **some)
+
+    def parts(self, whole_groups: bool = False) -> Iterator[SampleSet]:
+        """Yield all samples, in their order, a few in memory at a time; samples without a name get their number.
+
+        With ``whole_groups``, no part begins or ends within a group: a part may then be large.
+        """
+        numbers: dict[str, Iterator[int]] = {}
+        samples = replace(self, data=in_blocks(self.data))
+        for rows in self._rows_of_parts(whole_groups):
+            part = samples.taken(rows)
+            if part.files is not None and part.names is None:
+                names = [str(next(numbers.setdefault(file, count()))) for file in part.files.tolist()]
+            else:
+                names = part.names or list(map(str, range(rows.start, rows.stop)))
+            yield replace(part, names=names)
+
+    def _rows_of_parts(self, whole_groups: bool) -> Iterator[slice]:
+        n_samples = len(self.data)
+        shapes = self.sample_shape.values() if isinstance(self.sample_shape, dict) else [self.sample_shape]
+        n_bytes = 8 * sum(prod(size or 1 for size in shape) for shape in shapes)  # as models compute with them
+        step = max(1, min(tuning.BLOCK_SAMPLES, block_bytes() // n_bytes))
+        ends = np.arange(1, n_samples + 1)
+        if whole_groups and self.groups is not None:
+            names, codes = np.unique(self.groups, return_inverse=True)
+            last = np.zeros(len(names), np.intp)
+            np.maximum.at(last, codes, np.arange(n_samples))
+            ends = ends[np.maximum.accumulate(last[codes]) < ends]
+        start = 0
+        while start < n_samples:
+            stop = int(ends[min(int(np.searchsorted(ends, start + step)), len(ends) - 1)])
+            yield slice(start, stop)
+            start = stop
 
     @property
     def facts(self) -> dict[str, str]:

@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import (
-    Axes,
-    Axis,
-    BadFileError,
-    FileRules,
-    check_regular,
-    check_text,
-    parsed_bytes,
-    parsing,
-    require_package,
-)
+from ..data import Axes, Axis, BadFileError, FileRules, check_text, parsed_bytes, parsing, require_package
 from ..runtime import Array
 from .arrays import container_endings, container_kind, open_arrays
 from .containers import stored_axes
@@ -91,7 +81,7 @@ class Scene:
     Attributes
     ----------
     data : ndarray of shape (rows, columns, bands)
-        A read-only memory map for ENVI and ``.npy`` files.
+        A read-only memory map for ENVI and ``.npy`` files larger than an eighth of the available memory.
     truth : ndarray of shape (rows, columns) or None
         Class of each pixel, integers or text.
     background : int or str
@@ -270,13 +260,13 @@ def _read(path: Path, rules: FileRules) -> _Found:
     check_text(path, str(path))
     ending = path.suffix.lower()
     if container_kind(path) is None and not path.is_dir():
-        check_regular(path)
+        rules.check_file(path)
     if ending in envi.ENDINGS or (not ending and path.is_file()):
         with parsing(path, "an ENVI scene", "export it again"):
             header = envi.read_header(path, rules)
             axis = Axis("wavelength", header.unit, header.wavelengths)
             where = Georeference(str(path), header.georeference)
-            return _Found({"scene": envi.numbers_in(header)}, "ENVI scene", axis, header.class_names, where)
+            return _Found({"scene": envi.numbers_in(header, rules)}, "ENVI scene", axis, header.class_names, where)
     if ending in _PICTURES:
         return _picture(path, rules)
     kind = container_kind(path)

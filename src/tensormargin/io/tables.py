@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules, check_regular
+from ..data import DEFAULT_RULES, BadFileError, FileRules
 from ..runtime import FloatArray, listed, quoted, shortened
 
 _TABLES = (".csv", ".tsv")
@@ -46,7 +46,7 @@ def read_table(
     A single column without a header gets the name ``list_of``, if that is given; it has one if the first line is one of
     the ``headings``, in lower case.
     """
-    check_regular(path)
+    rules.check_file(path)
     rules.admit(path, _BYTES_PER_BYTE * path.stat().st_size, "the table")
     rows = _rows(path)
     if not rows:

@@ -14,6 +14,7 @@ from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
 from .labels import GROUPS, LABELS, PATHS, clean, confounds_in, entity, from_text
+from .lazy import FileSamples, in_blocks
 from .load import known_affine, load_samples
 from .models import ModelFile
 from .options import FileLimits, chosen_from, remembered_axes
@@ -275,6 +276,13 @@ class _Main:
         return np.arange(n_samples), f"{path}: matched to {main} by order, since they have no sample ids in common"
 
 
+class _FileViews(Views):
+    """Views of which some stay in their files: rows of them are views in memory."""
+
+    def __init__(self, views: Mapping[str, Any]) -> None:
+        self._arrays, self.sample_axes, self.contents = dict(views), None, None
+
+
 def _at(data: Any, rows: Array) -> Any:
     """Return rows of an array, NaN for those of number -1."""
     if np.array_equal(rows, np.arange(int(data.shape[0]))):
@@ -391,7 +399,10 @@ def _covariates(
 def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None, confounds: Sequence[str]) -> SampleSet:
     """Return the samples with all views; confounds are those of the first file and of the covariates."""
     arrays = {view: part.data for view, part in parts.items()}
-    if any(map(is_lazy, arrays.values())):  # all of them must be of one kind
+    in_files = any(isinstance(array, FileSamples) for array in arrays.values())
+    if in_files:
+        arrays = {view: in_blocks(array) for view, array in arrays.items()}
+    elif any(map(is_lazy, arrays.values())):  # all of them must be of one kind
         from dask.array import from_array
 
         chunks = next(array.chunks[0] for array in arrays.values() if is_lazy(array))
@@ -412,7 +423,7 @@ def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None, 
     remembered = {"confounds": list(confounds)} if confounds else {}
     return replace(
         samples,
-        data=Views(arrays),
+        data=(_FileViews if in_files else Views)(arrays),
         names=samples.names or (main.ids[0].tolist() if main.ids else None),
         kind="; ".join(dict.fromkeys(part.kind for part in parts.values())),
         notes=tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),

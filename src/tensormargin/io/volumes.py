@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ..data import (
     BadFileError,
     FileRules,
     axes_of_volume,
-    check_regular,
     check_text,
     parsing,
     require_package,
@@ -25,12 +23,23 @@ from ..data import (
 )
 from ..runtime import Array, listed
 from ..transformers import MaskImage
-from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays, plain_numbers
+from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays
 from .events import choose_events, mean_volumes, needs_table, read_events
 from .labels import choose_columns, describe
-from .lazy import READ_WHOLE, along, chunks_for, in_parts, lazily, samples_per_chunk, stays_in_files
-from .options import VOLUMES, Request
+from .lazy import (
+    READ_WHOLE,
+    FileSamples,
+    along,
+    chunks_for,
+    concatenated,
+    in_parts,
+    lazily,
+    samples_per_chunk,
+    stays_in_files,
+)
+from .options import BLOCKS, VOLUMES, Lazy, Request
 from .readers.entries import NIFTI, NIFTI_WORDS
+from .readers.plain import plain_numbers
 from .readers.process import call
 from .samples import LABELS_FROM, SampleSet
 
@@ -46,17 +55,19 @@ def load_volumes(path: Path, request: Request) -> SampleSet:
                 f"{path}: a NIfTI file has no labels; {LABELS_FROM}, or a table of events as events=... (--events)"
             )
     in_one, n_bytes = path.name.lower().endswith(".gz"), path.stat().st_size
+    if request.lazy.lazy == BLOCKS and request.window.events is not None:  # their means are fewer than the volumes
+        request = replace(request, lazy=Lazy("auto"))
     stays = stays_in_files(path, request.lazy.lazy, n_bytes, not in_one)
-    volumes, affine = read_volumes(path, request, stays)
-    if volumes.ndim != 4:
+    data, affine = read_volumes(path, request, stays)
+    if data.ndim != 4:
+        shape = (*data.shape[1:], data.shape[0])
         raise BadFileError(
-            f"{path}: must have four axes, the last counting the samples; its shape is {volumes.shape}. Where every "
+            f"{path}: must have four axes, the last counting the samples; its shape is {shape}. Where every "
             "file is one sample, give a folder with one subfolder per class, or a table of paths and labels"
         )
     notes = [f"{path.name} {READ_WHOLE}"] if stays and in_one else []
     notes += in_parts(path, request.lazy, n_bytes) if stays else ()
-    axes = axes_of_volume(affine, volumes.shape[:3])
-    data = np.moveaxis(volumes, -1, 0)
+    axes = axes_of_volume(affine, data.shape[1:])
     found = SampleSet(data, None, None, None, affine, "", "4-D NIfTI", tuple(notes), axes=axes)
     return found if request.window.events is None else _around_events(path, found, request)
 
@@ -108,25 +119,26 @@ def read_runs(folder: Path, names: Sequence[str], request: Request) -> tuple[Any
     for name in names:
         stored, own = read_volumes(folder / name, request, stays)
         affine = own if affine is None else affine
-        data, own = oriented(folder / name, stored, own, affine)
+        data, own = oriented(folder / name, stored, own, affine, first=1)
         turned += [] if data is stored else [name]
         if not np.allclose(affine, own):
             notes = [f"affines differ between runs, and that of {names[0]} is used, e.g. {name} has another"]
-        volumes.append(np.moveaxis(data, -1, 0))
+        volumes.append(data)
     notes += [turned_note(turned, names[0])] if turned else []
-    concatenate = import_module("dask.array").concatenate if stays else np.concatenate
-    return concatenate(volumes), np.asarray(affine), notes, [shape[3] for shape in shapes]
+    return concatenated(volumes), np.asarray(affine), notes, [shape[3] for shape in shapes]
 
 
 def read_volumes(path: Path, request: Request, stays: bool) -> tuple[Any, Array]:
-    """Return the volumes of a NIfTI file, along its last axis and lazy if they stay in it, and their affine."""
+    """Return the volumes of a NIfTI file, along the first axis and lazy if they stay in it, and their affine."""
     if not stays:
-        return read_nifti(path, request.rules)
+        volumes, affine = read_nifti(path, request.rules)
+        return np.moveaxis(volumes, -1, 0), affine
     shape, affine, _ = _from_nifti(path, "read_header", request.rules)
-    read = partial(_read_rows, path.resolve(), len(shape), request.rules, request.layout.missing)
+    checked = None if request.lazy.lazy == BLOCKS else request.layout.missing  # as in `lazy_container`
+    read = partial(_read_rows, path.resolve(), len(shape), request.rules, checked)
     dtype, last, whole = np.dtype(np.float32), len(shape) - 1, path.name.lower().endswith(".gz")
     per = samples_per_chunk(chunks_for(request.lazy), dtype.itemsize * prod(shape[:-1]))
-    return lazily(read, np.arange(shape[-1]), shape, dtype, per, last, whole), affine
+    return lazily(request.lazy, read, np.arange(shape[-1]), shape, dtype, per, last, whole), affine
 
 
 def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 0) -> tuple[Any, Any]:
@@ -134,7 +146,12 @@ def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 
     if np.allclose(affine, reference):
         return values, affine
     try:
-        return turned_to(values, affine, reference, first)
+        stand_in = np.broadcast_to(0, values.shape) if isinstance(values, FileSamples) else values
+        turned, own = turned_to(stand_in, affine, reference, first)
+        if stand_in is values:
+            return turned, own
+        same = turned is stand_in
+        return values if same else values.changed(lambda block: turned_to(block, affine, reference, first)[0]), own
     except ValueError as error:
         raise BadFileError(
             f"{path}: its orientation cannot be compared with that of the other volumes: {error}. Correct the affine, "
@@ -154,15 +171,16 @@ def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
     return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
 
 
-def _read_rows(path: Path, order: int, rules: FileRules, missing: Missing, rows: Array) -> Array:
+def _read_rows(path: Path, order: int, rules: FileRules, missing: Missing | None, rows: Array) -> Array:
     volumes, _ = read_nifti(path, rules, along(order - 1, order, rows))
-    check_samples(path, np.moveaxis(volumes, -1, 0), "the array of samples", missing, first=int(rows[0]))
+    if missing is not None:
+        check_samples(path, np.moveaxis(volumes, -1, 0), "the array of samples", missing, first=int(rows[0]))
     return volumes
 
 
 def read_nifti(path: Path, rules: FileRules, where: tuple[slice, ...] = ()) -> tuple[Array, Array]:
     """Return the values of a NIfTI file (float32, scaled according to its header) or a part of them, and its affine."""
-    found, affine = _from_nifti(path, "find_volume", where, rules)
+    found, affine = _from_nifti(path, "find_volume", rules, where)
     if not isinstance(found, np.ndarray):
         with parsing(path, *NIFTI_WORDS):
             begin, dtype, shape = found
@@ -170,12 +188,12 @@ def read_nifti(path: Path, rules: FileRules, where: tuple[slice, ...] = ()) -> t
     return found.astype(np.float32, copy=False), affine
 
 
-def _from_nifti(path: Path, function: str, *arguments: Any) -> Any:
+def _from_nifti(path: Path, function: str, rules: FileRules, *arguments: Any) -> Any:
     """Return the result of a function of `readers.volumes`."""
     require_package(path, "nibabel", "neuro", "a NIfTI file")
-    check_regular(path)
+    rules.check_file(path)
     with parsing(path, *NIFTI_WORDS):
-        return call(f".volumes.{function}", path, *arguments)
+        return call(f".volumes.{function}", path, *arguments, rules)
 
 
 def load_mask(path: str | Path, rules: FileRules = DEFAULT_RULES) -> MaskImage:

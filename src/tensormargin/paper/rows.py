@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -12,10 +11,8 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from ..io import BadFileError, replacing
-from ..runtime import TEMPORARY, software_versions
+from ..runtime import software_versions
 from .protocols import Pair
-
-_STALE = 60.0  # seconds; a file is written in milliseconds, so the process of an older temporary file is gone
 
 
 @dataclass(frozen=True, order=True)
@@ -162,12 +159,6 @@ class RowStore(Generic[RowType]):
         rows = self.read()
         self._write(self.exported, rows)
         return rows
-
-    def sweep(self) -> None:
-        """Remove temporary files left by killed processes."""
-        for path in (*self.folder.glob(f".*{TEMPORARY}"), *self.folder.parent.glob(f".*{TEMPORARY}")):
-            if time.time() - path.stat().st_mtime > _STALE:
-                path.unlink(missing_ok=True)
 
     def _write(self, path: Path, rows: Iterable[RowType]) -> None:
         pyarrow, parquet = _arrow()

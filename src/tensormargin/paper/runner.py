@@ -280,8 +280,6 @@ class Run:
 
     def go(self, n_jobs: int | None = None) -> Iterator[RunState]:
         """Compute the missing rows, one repeat after the other, and yield the progress; finished rows are stored."""
-        for store in (self.rows, self.tuning):
-            store.sweep()
         tuned, done, work = self.tuning.read(), {row.key for row in self.rows.read()}, self._work()
         wanted, all_work = self.wanted_keys(), sum(work.values())
         finished = done | {(True, row.cell, row.pair) for row in tuned}

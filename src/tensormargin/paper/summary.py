@@ -15,7 +15,7 @@ import numpy as np
 
 from ..estimators import METHODS
 from ..evaluation import CONFIDENCE, corrected_error, holm, student_p_value, student_quantile
-from ..io import BadFileError
+from ..io import BadFileError, neutral
 from .protocols import Evaluation
 from .rows import Row
 
@@ -255,7 +255,7 @@ def csv_text(records: Sequence[Record]) -> str:
     writer.writeheader()
     for record in records:
         shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in asdict(record).items()}
-        writer.writerow(shown)
+        writer.writerow({name: neutral(value) for name, value in shown.items()})
     return text.getvalue()
 
 

@@ -187,7 +187,7 @@ def _reasons_of_search(search: Any, evaluation: Mapping[str, Any]) -> list[str]:
     instead = f" The held-out score is {percent(evaluation['score']['value'])} %, above." if evaluation else ""
     reasons = [
         f"Selected from {len(results['params'])} models by {search.n_splits_}-fold cross-validation: "
-        f"{sentences.RULES[search.rule]}. There it scored {score} %{ties}; the score of the best of many is "
+        f"{sentences.rule_of(search)}. There it scored {score} %{ties}; the score of the best of many is "
         f"optimistic on average.{instead}"
     ]
     dropped = sum(map(bool, results.get("dropped", ())))

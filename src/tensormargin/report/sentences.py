@@ -217,6 +217,11 @@ def _data(data: Mapping[str, Any]) -> str:
     )
 
 
+def rule_of(search: Any) -> str:
+    """Return how a search has selected its model, in words."""
+    return RULES[search._setting("rule")]
+
+
 def describe_steps(model: Any) -> list[str]:
     """Return a description of each step before the classifier."""
     return [describe_step(step) for step in ModelChain.of(model).steps]
@@ -272,7 +277,7 @@ def _choice(chain: ModelChain, about: Mapping[str, Any]) -> str:
     stopped = f" The search ended early: {search['stopped']}." if search.get("stopped") else ""
     return (
         f"The model was selected by {search['n_splits']}-fold cross-validation{drawn} from {search['n_models']} "
-        f"models{among}. The rule was to take {RULES[chain.search.rule]}; the model was then refitted on all "
+        f"models{among}. The rule was to take {rule_of(chain.search)}; the model was then refitted on all "
         f"samples.{raced}{stopped}"
     )
 
@@ -509,21 +514,33 @@ def _n_permutations(chance: Mapping[str, Any]) -> str:
 
 
 def format_differences(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences on which methods are significantly below the best one.
+    """Return sentences on which methods differ from the one that all are compared with.
 
     Examples
     --------
     >>> from tensormargin.report import format_differences
-    >>> difference = {"method": "SVM", "best": "STM", "difference": -0.05, "low": -0.1, "high": 0.0, "p_value": 0.2}
-    >>> format_differences([{**difference, "significant": False}])
-    ['Not significantly different from STM: SVM.']
-    """
+    >>> difference = {"method": "STM", "against": "SVM", "difference": 0.05, "low": -0.01, "high": 0.11}
+    >>> format_differences([{**difference, "p_value": 0.2, "significant": False, "detectable": 0.12}])
+    ['Not significantly different from SVM: STM. A true difference of 12 points would have been found in 4 of 5 such comparisons.']
+    """  # noqa: E501 (an output is one line)
     if differences and all(one["low"] is None for one in differences):
         return ["There are too few groups to tell whether methods differ."]
     lines = []
-    for significant, words in ((True, "Significantly below"), (False, "Not significantly different from")):
-        own = [one["method"] for one in differences if one["significant"] == significant]
-        lines += [f"{words} {differences[0]['best']}: {', '.join(own)}."] if own else []
+    for sign, words in ((1, "Significantly better than"), (-1, "Significantly worse than")):
+        names = [one["method"] for one in differences if one["significant"] and sign * one["difference"] > 0]
+        lines += [f"{words} {differences[0]['against']}: {', '.join(names)}."] if names else []
+    alike = [one for one in differences if not one["significant"]]
+    if alike:
+        least, most = (
+            round(100 * limit([one["detectable"] for one in alike if one["detectable"] is not None], default=1.0))
+            for limit in (min, max)
+        )
+        gap = f"{most} points" if least == most else f"{least} to {most} points, depending on the method,"
+        lines.append(
+            f"Not significantly different from {differences[0]['against']}: "
+            f"{', '.join(one['method'] for one in alike)}. A true difference of {gap} would have been found in 4 of 5 "
+            "such comparisons."
+        )
     return lines
 
 
@@ -630,7 +647,7 @@ def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:
     if alike:
         lines.append(
             f"A difference that is not significant does not make methods equally good: {', '.join(alike)} may be worse "
-            f"than {differences[0]['best']} or better."
+            f"than {differences[0]['against']} or better."
         )
     lines.append("Another data set may have another order: this is a comparison on one.")
     return lines + (_OF_MAPS if with_maps else [])

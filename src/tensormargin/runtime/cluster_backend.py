@@ -13,7 +13,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -27,6 +26,7 @@ from joblib._dask import Batch, DaskDistributedBackend
 from . import dask_waits
 from .array_api import Array
 from .dask_waits import LostWorkersError, Patience, lost_job, no_workers, patience
+from .locks import ForkSafeLock
 
 _ALLOWED_LOSSES = 3  # of a job's samples, as many as Dask allows of its workers
 _PAUSE = 0.1  # seconds before data are sent again to workers that may not know yet that one of them is dead
@@ -299,7 +299,7 @@ class WorkerCall:
 
 
 _in_use: weakref.WeakValueDictionary[tuple[int, bytes], Array] = weakref.WeakValueDictionary()
-_taking = Lock()
+_taking = ForkSafeLock()
 
 
 def _shared_part(whole: Array, rows: Array) -> Array:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from threading import Lock
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 from typing import Any
+
+from .locks import UsedByThreads
 
 PATIENCE = 60.0  # seconds without any worker after which a wait ends, unless Dask's `SETTING` says otherwise
 
@@ -23,9 +24,6 @@ _DEATHS = (
     "say which"
 )
 _GIVEN_UP = {"distributed.deploy.lost-worker-timeout": "1 hour"}
-
-_waits, _counting = ExitStack(), Lock()
-_n_waits = 0
 
 
 class LostWorkersError(ConnectionError):
@@ -138,24 +136,25 @@ def restarts_awaited(client: Any) -> Iterator[None]:
     It looks 15 s after the death of a worker whether that is back, and gives it up for good if not: also one that is
     back and dies once more.
     """
-    from dask import config
     from distributed import LocalCluster
 
-    global _n_waits
-    if not isinstance(client.cluster, LocalCluster):
+    with _restarts if isinstance(client.cluster, LocalCluster) else nullcontext():
         yield
-        return
-    with _counting:  # threads may wait at the same time, and the setting is that of all
-        if not _n_waits:
-            _waits.enter_context(config.set(_GIVEN_UP))
-        _n_waits += 1
-    try:
-        yield
-    finally:
-        with _counting:
-            _n_waits -= 1
-            if not _n_waits:
-                _waits.close()
+
+
+class _Restarts(UsedByThreads):
+    """The setting of `restarts_awaited`, which is that of all threads that wait at the same time."""
+
+    def _begin(self) -> None:
+        from dask import config
+
+        self._setting = config.set(_GIVEN_UP)
+
+    def _end(self) -> None:
+        self._setting.__exit__(None, None, None)
+
+
+_restarts = _Restarts()
 
 
 def _number_of_workers(client: Any) -> int:

@@ -7,6 +7,8 @@ import platform
 import sys
 from pathlib import Path
 
+from . import tuning
+
 _GUESSED_BYTES = 2**31
 _UNLIMITED = 2**62
 
@@ -79,3 +81,8 @@ def software_versions() -> dict[str, str]:
 
     own = str(sys.modules[__name__.partition(".")[0]].__version__)  # a checkout need not be installed
     return {"python": platform.python_version(), "tensormargin": own, **{name: version(name) for name in _PACKAGES}}
+
+
+def block_bytes() -> int:
+    """Return the size of the blocks in which samples are read from files: less where little memory is available."""
+    return min(tuning.BLOCK_BYTES, max(available_bytes() // 16, 1))

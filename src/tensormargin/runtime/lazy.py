@@ -40,7 +40,8 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
             return get(NAMES[name])
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name], package), name)
+        whole = homes[name] == "."  # a module by itself
+        value = import_module(f".{name}", package) if whole else getattr(import_module(homes[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import math
 import os
-import shutil
+import sys
 import tempfile
 import threading
 import time
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from joblib import Parallel, effective_n_jobs
 from joblib.externals.loky import process_executor
 from joblib.parallel import get_active_backend
 
-_PREFIX = "tensormargin-"
-_OWNER = "owner"  # a file in the folder, locked by its owner as long as that lives
+from .folders import locked_folder, remove_leftovers, remove_temporary
+from .terminal import EscapedStream, escape_streams
+
 _SHARED_MEMORY = Path("/dev/shm")
 _SECONDS = 0.5  # between two looks at the parent
 _ENOUGH_BYTES = 2 * 10**9  # as in joblib: a smaller shared memory is not used
@@ -33,11 +35,13 @@ def worker_options(n_jobs: int | None) -> dict[str, Any]:
         return {}
     folder = _own_folder(os.getpid())
     where = {} if folder is None else {"temp_folder": str(folder)}
-    return {"initializer": live_as_long_as, "initargs": (os.getpid(),), **where}
+    return {"initializer": live_as_long_as, "initargs": (os.getpid(), isinstance(sys.stderr, EscapedStream)), **where}
 
 
-def live_as_long_as(parent: int) -> None:
+def live_as_long_as(parent: int, escape: bool = False) -> None:
     """Let this process end soon after its parent, even if that is killed, and not for its memory."""
+    if escape:  # as the parent does: both write to one terminal
+        escape_streams()
     # joblib ends a process that takes 300 MB more than at first as a leak; ours hold samples and their views.
     vars(process_executor)["_MAX_MEMORY_LEAK_SIZE"] = math.inf
     # A thread looks for the parent: Linux' signal comes when the thread that started the process ends.
@@ -56,21 +60,14 @@ def _watch(parent: int) -> None:
 @cache
 def _own_folder(process: int) -> Path | None:
     """Return the folder for shared samples, without those of killed processes; None leaves the choice to joblib."""
-    try:
-        import fcntl
-    except ImportError:
+    if find_spec("fcntl") is None:
         return None
     place = _place()
     with suppress(OSError):
         remove_leftovers(place)
-        while True:
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-            handle = os.open(folder / _OWNER, os.O_CREAT | os.O_RDWR, 0o600)
-            with suppress(OSError):  # another process looks whether the folder is in use
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                atexit.register(_remove, folder, process)
-                return folder
-            os.close(handle)
+        folder, _ = locked_folder(place)  # open, and so locked, until this process ends
+        atexit.register(_remove, folder, process)
+        return folder
     return None
 
 
@@ -88,20 +85,4 @@ def _place() -> Path:
 
 def _remove(folder: Path, process: int) -> None:
     if os.getpid() == process:  # not in a copy of it
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_leftovers(place: Path) -> None:
-    """Remove the folders of this user's processes that were killed: those whose lock nobody holds."""
-    import fcntl
-
-    for folder in place.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid != os.getuid():
-                continue
-            handle = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(handle)
+        remove_temporary(folder)

@@ -7,6 +7,7 @@ gracefully. Two threads give a speed-up of 1.3 to 1.7 on two cores.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from .array_api import Array
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("_pool", default=None)
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _pool.set(None))  # its threads are not copied
 
 Answer = TypeVar("Answer")
 

@@ -81,6 +81,13 @@ COORDINATE_COPIES = 4
 CHUNK_DESIGNS_BYTES = 2**27
 """Designs that a worker computes at a time."""
 
+# ---- samples in files (io/lazy.py, io/samples.py) ----
+
+BLOCK_BYTES = 2**24
+"""Samples that are read from a file at a time..."""
+BLOCK_SAMPLES = 4096
+"""...and, at most, predicted at a time: twice as many take three times as long, since they leave the cache."""
+
 # ---- transformers (preparation/_passes.py) ----
 
 PASS_ENTRIES = 2**20

@@ -39,9 +39,20 @@ def in_bytes(number: int) -> str:
     return f"{number} bytes"
 
 
+def escaped(text: str, keep: str = "\n\t") -> str:
+    r"""Return text with characters that cannot be seen as escapes, such as ``\x1b``, but for those to keep.
+
+    These are control characters, marks of direction, zero-width characters, line separators, blanks other than the
+    space, and surrogates: a terminal would obey them, or show another text than there is.
+    """
+    if text.translate(dict.fromkeys(map(ord, keep))).isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else ascii(char)[1:-1] for char in text)
+
+
 def quoted(name: str) -> str:
-    """Return a name as a message shows it: without control characters, and cut if it is long."""
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in name[: _MOST_NAME + 1])
+    """Return a name as a message shows it: `escaped`, and cut if it is long."""
+    shown = escaped(name[: _MOST_NAME + 1], keep="")
     return shown if len(name) <= _MOST_NAME else f"{shown[:_MOST_NAME]}..."
 
 
@@ -67,5 +78,5 @@ def join_with_and(names: Iterable[object]) -> str:
 
 def shortened(text: str) -> str:
     """Return the text of a library's error as a message quotes it: one line, cut if it is long."""
-    shown = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * _MOST_TEXT]).split())
+    shown = escaped(" ".join(text[: 2 * _MOST_TEXT].split()), keep="")
     return shown if len(shown) <= _MOST_TEXT else f"{shown[:_MOST_TEXT]}..."

@@ -20,6 +20,7 @@ from ..data import (
     as_samples,
     checked_any_axes,
     converted,
+    fitted,
     is_ragged,
     shape_of_samples,
     without_padding,
@@ -36,6 +37,12 @@ from .scoring import DEFAULT_RULE
 _CHOSEN = {"decompositions": DECOMPOSITIONS, "ranks": RANKS, "rule": DEFAULT_RULE}
 
 
+@fitted.attributes(
+    kind_=fitted.one_of(*KINDS),
+    why_=fitted.text,
+    sfreq_=fitted.number(fitted.POSITIVE) | None,
+    _settled=fitted.map_of(fitted.plain),
+)
 class TensorMarginAutoClassifier(TensorMarginClassifierCV):
     """The classifier to begin with: it finds out what the samples are and selects everything by cross-validation.
 

@@ -22,23 +22,35 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..data import (
+    SEEN,
     AnyAxes,
     Checkpoint,
     Metadata,
     checked_training,
     copies_in,
+    fitted,
     samples_as_fitted,
     samples_of_any_length,
+    seen_fits,
     shape_of,
     units_of,
     views_or_array,
     warn_of_duplicates,
 )
-from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier
+from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier, are_classes
 from ..fitting import FORMATS, calibrate, loaded_if_small, problem_classes, sample_array
 from ..inspection import ModelChain, NotAffineError, check_metadata_for
 from ..runtime import Array, Deadline, Progress, dtype_of, is_foreign, like, sent_once, to_host, tuning
-from ..transformers import UnseenCategoryWarning, shared, takes_nan, takes_ragged, transformed, with_mode_numbers
+from ..transformers import (
+    UnseenCategoryWarning,
+    agree,
+    shapes_through,
+    shared,
+    takes_nan,
+    takes_ragged,
+    transformed,
+    with_mode_numbers,
+)
 from .grid import (
     DECOMPOSITIONS,
     LAMS,
@@ -63,6 +75,27 @@ from .training import PreparedSplit, SplitCache, Training, affordable, refit
 _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
 
 
+@fitted.attributes(
+    classes_=fitted.labels(),
+    sample_shape_=fitted.shapes,
+    best_estimator_=fitted.instance("TensorMarginClassifier", "Pipeline"),
+    best_params_=fitted.map_of(fitted.plain),
+    best_score_=fitted.number(),
+    best_index_=fitted.whole(0),
+    cv_results_=fitted.map_of(
+        fitted.plain,
+        params=fitted.list_of(fitted.map_of(fitted.plain)),
+        **dict.fromkeys(("mean_test_score", "std_test_score"), fitted.floats(None, finite=False)),
+        **dict.fromkeys(("param_decomposition", "param_rank", "param_lam"), fitted.plain),
+    ),
+    calibration_=fitted.floats(None, 2) | fitted.floats(None, 4),
+    n_splits_=fitted.whole(1),
+    refit_time_=fitted.number(0),
+    stopped_=fitted.text | fitted.ABSENT,
+    tried_=fitted.list_of(fitted.whole(0)) | fitted.ABSENT,
+    lowered_ranks_=fitted.list_of(fitted.tuple_of(fitted.plain, fitted.plain, fitted.plain)) | fitted.ABSENT,
+    **SEEN,
+)
 class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     """`TensorMarginClassifier` with its hyperparameters selected by cross-validation.
 
@@ -209,6 +242,20 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    def _fits(self) -> dict[str, Any]:
+        inner, n_tried = self.classifier_, len(self.cv_results_["params"])
+        taken, _ = shapes_through([("", self.best_estimator_)])
+        columns = self.cv_results_.values()
+        return {
+            "best_estimator_": isinstance(inner, TensorMarginClassifier),
+            "classes_": are_classes(self.classes_) and inner.classes_.tolist() == self.classes_.tolist(),
+            "calibration_": len(self.calibration_) == inner._n_problems,
+            "sample_shape_": agree(self.sample_shape_, taken),
+            "best_index_": self.best_index_ < n_tried,
+            "cv_results_": all(isinstance(one, list | np.ndarray) and len(one) == n_tried for one in columns),
+            **seen_fits(self, self.sample_shape_),
+        }
+
     def __init__(
         self,
         decompositions: Sequence[str] = DECOMPOSITIONS,
@@ -252,7 +299,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
-    @shared()
+    @shared
     def fit(
         self,
         X: Any,
@@ -639,11 +686,13 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    @staticmethod
+    def _since_earlier_versions(state: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes in a file of a model as this version has them: 0.1 calibrated without offsets."""
         slopes = state.get("calibration_")
-        if slopes is not None and slopes.ndim == 1:  # saved by version 0.1, which had no offsets
-            state = {**state, "calibration_": np.column_stack([slopes, np.zeros_like(slopes)])}
-        super().__setstate__(state)
+        if not isinstance(slopes, np.ndarray) or slopes.ndim != 1:
+            return state
+        return {**state, "calibration_": np.column_stack([slopes, np.zeros_like(slopes)])}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

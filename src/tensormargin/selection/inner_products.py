@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from threading import Lock
+from pickle import PicklingError
 from typing import Any
 
-import joblib
 import numpy as np
 
+from ..data import fingerprint
 from ..estimators import ALONE, FitSpec, Products, TensorMarginClassifier, TrainingSet, keep_scheme, suits_products
 from ..fitting import ViewArray, sample_array
-from ..runtime import FloatArray, tuning
+from ..runtime import FloatArray, UsedByThreads, tuning
 from .splits import Split
 
 _FULL = "full"
@@ -114,32 +114,27 @@ class InnerProducts:
         return map(prod, array.sample_shapes if used is None else [shapes[name] for name in used])
 
 
-class KeptProducts:
+class KeptProducts(UsedByThreads):
     """Inner products of several views side by side, kept for others who need them on the same splits: ``with kept:``.
 
     A search has computed them; the flat reference of an evaluation is tuned on the same splits of the same samples.
     """
 
     def __init__(self) -> None:
-        self._users, self._lock = 0, Lock()
+        super().__init__()
         self._kept: dict[Any, tuple[FloatArray, FloatArray]] = {}
 
-    def __enter__(self) -> None:
-        with self._lock:
-            self._users += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._kept.clear()
+    def _end(self) -> None:
+        self._kept.clear()
 
     def key(self, samples: Any, split: Split, preparation: Any) -> str | None:
         """Return what names the products of a split of labelled samples after a preparation; None if none are kept."""
         if not self._users or preparation is None or not isinstance(samples.X, np.ndarray):
             return None
-        found: str = joblib.hash([samples.X, samples.y, samples.metadata.content, *split, preparation])
-        return found
+        try:
+            return fingerprint([samples.X, samples.y, samples.metadata.content, *split, preparation])
+        except PicklingError:
+            return None
 
     def add(self, key: str | None, products: InnerProducts) -> None:
         """Keep the products of several views under a key, unless there are too many of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..data import NO_METADATA, Metadata, Views, shape_of, views_or_array
 from ..estimators import TensorMarginClassifier, TrainingSet, fit_training_set, training_set
 from ..fitting import SampleArray, sample_array
-from ..runtime import Array, Deadline, rows_of, tuning
+from ..runtime import Array, Deadline, ForkSafeLock, rows_of, tuning
 from ..transformers import fit_transformed, transformed
 from .grid import Candidate
 from .inner_products import InnerProducts, kept_products
@@ -153,12 +152,12 @@ class SplitCache:
 
     _kept: dict[Place, PreparedSplit] = field(default_factory=dict)
     _busy: dict[Place, Any] = field(default_factory=dict)
-    _lock: Any = field(default_factory=Lock)
+    _lock: Any = field(default_factory=ForkSafeLock)
 
     def get(self, key: Place, prepare: Callable[[], PreparedSplit]) -> PreparedSplit:
         """Return the split and preparation with this key, from the cache or newly prepared."""
         with self._lock:
-            busy = self._busy.setdefault(key, Lock())
+            busy = self._busy.setdefault(key, ForkSafeLock())
         with busy:  # others that need the same split wait, those that need another one do not
             if key in self._kept:
                 return self._kept[key]

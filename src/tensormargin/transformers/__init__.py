@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .preparation.resizing import EqualLength, Resize, resize
     from .preparation.scaling import TensorScaler
     from .preparation.shaping import AnovaMask, Crop, Mask, MoveMode, SetsToZero, Tensorize
+    from .preparation.steps import agree, shapes_through
     from .preparation.steps import axes_through, describe_step, fit_transformed, flat_steps, is_masker, is_sampler
     from .preparation.steps import kind_names, metadata_for, named_steps, needed_metadata, through, transformed
     from .preparation.steps import with_mode_numbers

@@ -7,6 +7,7 @@ declarations (`forms`), so that it shows the command line that does the same; `s
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -31,10 +32,15 @@ def app_command(folder: Path, port: int, no_browser: bool) -> None:
     nothing leaves the machine. To end it, press Ctrl-C here: runs are stopped, and can be resumed later.
     """
     with refusals(ValueError):
+        import webbrowser
+
         from .server import serve
 
-        with serve(folder, port) as (address, wait):
+        with serve(folder, port) as (address, wait), TemporaryDirectory(prefix="open-", dir=folder) as private:
             click.echo(f"Open {address}\nFiles are written to {folder.resolve()}. Ctrl-C ends the page.")
-            if not no_browser:
-                click.launch(address)
+            if not no_browser:  # everybody on this machine can read the arguments of a browser, but not this file
+                path = Path(private, "page.html").resolve()
+                path.touch(0o600)
+                path.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">', "utf-8")
+                webbrowser.open(path.as_uri())
             wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from ..predict import predict_command
 
 COMMANDS: Mapping[str, click.Command] = {"fit": fit_command, "predict": predict_command, "maps": maps_command}
 _LEFT_OUT = ("out", "report", "as_json", "dry_run", "overwrite", "picture", "pattern_map", "weight_map", "auto")
+_LONGEST = 10_000  # characters of an argument; systems refuse 131,072 bytes
+_UNFIT = re.compile(r"[\0\ud800-\udfff]")  # no system passes these to a command
 MANY = "|"
 """What stands between several values of a field."""
 
@@ -35,7 +38,7 @@ def default_of(option: click.Option) -> str:
 
 
 def arguments(command: str, files: Sequence[str], values: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of the command line that filled-in fields make; raise ValueError for an unknown field."""
+    """Return the arguments of the command line that filled-in fields make; raise ValueError for what cannot be one."""
     known = {str(one.name): one for options in fields_of(command).values() for one in options}
     made = [command, *files]
     for name, value in values.items():
@@ -47,6 +50,12 @@ def arguments(command: str, files: Sequence[str], values: Mapping[str, Any]) -> 
         elif text and text != default_of(option):
             for one in text.split(MANY) if option.multiple else [text]:
                 made += [option.opts[-1], one.strip()]
+    for one in made:
+        if len(one) > _LONGEST or _UNFIT.search(one):
+            raise ValueError(
+                f"paths and options are at most {_LONGEST:,} characters of UTF-8 without NUL; got {len(one):,}, which "
+                f"begin with {one[:40]!a}. Rename the file, or change the option"
+            )
     return made
 
 

@@ -7,9 +7,11 @@ import logging
 import os
 import secrets
 import subprocess
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from socket import SHUT_RDWR
 from threading import Thread
 from typing import Any
 
@@ -24,22 +26,48 @@ try:
     import flask
     from jinja2 import ChoiceLoader, PackageLoader
     from werkzeug.exceptions import HTTPException
-    from werkzeug.serving import make_server
+    from werkzeug.serving import ThreadedWSGIServer
 except ImportError as error:
     raise ImportError(f"the page needs Flask ({error}): pip install 'tensormargin[app]'") from error
 
 _LOOK_SECONDS = 300.0  # for reading DATA
 _MOST_NAMES = 200  # of files that are suggested
+_MOST_STRANGERS = 64  # open connections that have not shown the token
 _HEADERS = (".set", ".vhdr", ".hdr")  # files that name the files beside them
 _OUTPUTS = {"predict": "predictions.csv", "maps": "maps"}
 _SAFE = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'",
+    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+_SANDBOX = (
+    "sandbox allow-scripts allow-downloads; default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; frame-ancestors 'self'"
+)
+_SHOWN = {".html": "text/html", ".png": "image/png"}  # every other file of a run is a download
 page = flask.Blueprint("page", __name__, static_folder="page")
+
+
+class _Server(ThreadedWSGIServer):
+    """A thread per connection; those that send nothing cannot use up all files, since the oldest of them is closed."""
+
+    def __init__(self, port: int, app: flask.Flask) -> None:
+        super().__init__("127.0.0.1", port, app)
+        self.strangers = app.config["STRANGERS"]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.strangers[request] = None
+        if len(self.strangers) > _MOST_STRANGERS:
+            with suppress(OSError):
+                self.strangers.popitem(last=False)[0].shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.strangers.pop(request, None)
+        super().shutdown_request(request)
 
 
 @contextmanager
@@ -47,8 +75,8 @@ def serve(folder: Path, port: int = 0) -> Iterator[tuple[str, Callable[[], None]
     """Serve the page while the context is open; yield its address and a function that waits for its end."""
     folder.mkdir(parents=True, exist_ok=True)
     token, runs = secrets.token_urlsafe(16), Runs(folder)
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request says nothing to the user
-    server = make_server("127.0.0.1", port, make_app(runs, token), threaded=True)
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)  # a line per request says nothing to the user
+    server = _Server(port, make_app(runs, token))
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -62,17 +90,24 @@ def serve(folder: Path, port: int = 0) -> Iterator[tuple[str, Callable[[], None]
 def make_app(runs: Runs, token: str) -> flask.Flask:
     """Return the application; every address begins with the token."""
     app = flask.Flask(__name__, static_folder=None)
-    app.config["RUNS"] = runs
+    app.config.update(RUNS=runs, STRANGERS=OrderedDict())
     app.jinja_loader = ChoiceLoader([PackageLoader(__package__, "page"), PackageLoader("tensormargin.report")])
     app.register_blueprint(page, url_prefix=f"/{token}")
 
     @app.before_request
     def only_from_here() -> None:
         # Another site that gives its name our address (DNS rebinding) would send its own name as the host.
-        host = flask.request.host.partition(":")[0]
-        given = flask.request.path.partition("/")[2].partition("/")[0]
+        request = flask.request
+        host, given = request.host.partition(":")[0], request.path.partition("/")[2].partition("/")[0]
         if host not in ("127.0.0.1", "localhost") or not secrets.compare_digest(given.encode(), token.encode()):
             flask.abort(403, "open the address that `tensormargin app` has printed; it holds a token")
+        # A report knows the token from its own address. Browsers say who sends a request; other programs do not.
+        from_page = request.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+        opened = request.endpoint == "page.index" and request.headers.get("Sec-Fetch-Dest") == "document"
+        origin = f"http://{request.host}"
+        if request.headers.get("Origin", origin) != origin or not (from_page or opened):
+            flask.abort(403, "only the page of `tensormargin app` itself may send requests")
+        app.config["STRANGERS"].pop(request.environ.get("werkzeug.socket"), None)
 
     @app.after_request
     def safe(response: flask.Response) -> flask.Response:
@@ -84,7 +119,7 @@ def make_app(runs: Runs, token: str) -> flask.Flask:
     def refused(error: Exception) -> tuple[flask.Response, int]:
         if isinstance(error, HTTPException):
             return flask.jsonify(error=error.description), error.code or 500
-        if isinstance(error, ValueError | OSError | subprocess.TimeoutExpired):
+        if isinstance(error, ValueError | OSError | RecursionError | subprocess.TimeoutExpired):
             return flask.jsonify(error=str(error)), 400
         raise error
 
@@ -134,7 +169,10 @@ def taken(name: str) -> dict[str, list[str]]:
 def _batch(name: str) -> Path:
     if not name.isalnum():
         raise ValueError(f"files that are dropped together have a name of letters and digits; got {name!r}")
-    return Path(_runs().folder, "files", name)
+    folder = Path(_runs().folder, "files", name)
+    if folder.resolve() != _runs().folder.resolve() / "files" / name:
+        raise ValueError(f"{folder} leads to another folder; remove that link")
+    return folder
 
 
 # ---- commands ----
@@ -149,8 +187,17 @@ def _run(name: str) -> Run:
     return _runs().get(name) or flask.abort(404, f"there is no run {name!r}; reload the page")
 
 
+def _given() -> dict[str, Any]:
+    given = flask.request.get_json()
+    if isinstance(given, dict):
+        given = {"data": [], "options": {}, **given}
+        if isinstance(given["data"], list) and isinstance(given["options"], dict):
+            return given
+    raise ValueError("a request is a JSON object, with a list `data` and an object `options`; reload the page")
+
+
 def _files(given: dict[str, Any]) -> list[str]:
-    files = [str(one).strip() for one in given.get("data") or () if str(one).strip()]
+    files = [str(one).strip() for one in given["data"] if str(one).strip()]
     if not files:
         raise ValueError("there is no DATA: drop a file on the page, or give the path of a file or folder")
     if any(one.startswith("-") for one in files):
@@ -161,8 +208,8 @@ def _files(given: dict[str, Any]) -> list[str]:
 @page.post("/look")
 def look() -> dict[str, Any]:
     """Return what DATA is understood as, and the command that fits it."""
-    given = flask.request.get_json()
-    typed = arguments("fit", _files(given), given.get("options") or {})
+    given = _given()
+    typed = arguments("fit", _files(given), given["options"])
     unwritten = str(_runs().folder / "model.skops")
     found = subprocess.run(
         command_of([*typed, "-o", unwritten, "--dry-run", "--json"]),
@@ -187,13 +234,13 @@ def list_runs() -> list[dict[str, Any]]:
 @page.post("/runs")
 def start() -> dict[str, Any]:
     """Start a command; one that is running with the same arguments, from another tab, is returned instead."""
-    given = flask.request.get_json()
+    given = _given()
     command = str(given.get("command"))
     if command not in COMMANDS:
         raise ValueError(f"the page runs {', '.join(COMMANDS)}; got {command!r}")
     model = [] if command == "fit" else [_run(str(given.get("of"))).model]
     files = [] if command == "maps" else _files(given)
-    typed = arguments(command, [*model, *files], given.get("options") or {})
+    typed = arguments(command, [*model, *files], given["options"])
     out = _OUTPUTS.get(command) or beside(Path(files[0])).name
     return _runs().start(typed, out).facts
 
@@ -220,7 +267,9 @@ def download(name: str, path: str) -> flask.Response:
     run = _run(name)
     if path not in run.files:
         flask.abort(404, f"the run has not written {path!r}")
-    response = flask.send_from_directory(run.folder.resolve(), path, as_attachment="save" in flask.request.args)
-    if path.endswith(".html"):  # a page with rules of its own, which may not reach this one
-        response.headers["Content-Security-Policy"] = "sandbox allow-scripts allow-downloads"
+    kind = _SHOWN.get(PurePosixPath(path).suffix)
+    save = kind is None or "save" in flask.request.args
+    folder = run.folder.resolve()
+    response = flask.send_from_directory(folder, path, as_attachment=save, mimetype=kind or "application/octet-stream")
+    response.headers["Content-Security-Policy"] = _SANDBOX  # it may not reach the page
     return response

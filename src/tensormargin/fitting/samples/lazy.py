@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
-from threading import Lock
 from typing import Any
 
 import dask
@@ -24,7 +23,18 @@ import dask.array as da
 import numpy as np
 from dask.core import flatten
 
-from ...runtime import Array, FloatArray, arriving, available_bytes, client_in_use, computed, gathered, slices, tuning
+from ...runtime import (
+    Array,
+    FloatArray,
+    ForkSafeLock,
+    arriving,
+    available_bytes,
+    client_in_use,
+    computed,
+    gathered,
+    slices,
+    tuning,
+)
 from ..contractions import Contraction
 from ..designs import Design, Matrix
 from .base import HalfContraction, Moments, Samples, Sums, drawn_rows, offset_costs_digits, typical_rows, working_dtype
@@ -34,7 +44,7 @@ _THRESHOLD = "distributed.admin.large-graph-warning-threshold"
 
 _NOTHING_DRAWN = np.empty(0, np.int64), np.empty(0)
 
-_configuring = Lock()
+_configuring = ForkSafeLock()
 
 
 class LazySamples(Samples):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from math import isfinite, prod
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ...data import BadFileError, FileRules, check_inside, check_regular
+from ...data import BadFileError, FileRules
 from ...runtime import Array, listed, quoted
+from .plain import numbers_or_map
 
 GEOREFERENCE = ("map info", "projection info", "coordinate system string")
 ENDINGS = (".hdr", ".img", ".bsq", ".bil", ".bip", ".dat")
 _MOST_HEADER = 2**24
+_MOST_LINE = 2**20
 _MOST_SIZE = 2**31
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _COMPLEX = (6, 9)
@@ -56,7 +57,8 @@ def read_header(path: Path, rules: FileRules) -> Header:
             raise BadFileError(
                 f"{path}: an ENVI scene has a header beside it; there is no {tried[0].name}. Copy it, too"
             )
-    check_regular(header)
+    beside = rules.inside(path.parent)
+    (rules if header == path else beside).check_file(header)
     if header.stat().st_size > _MOST_HEADER:
         raise BadFileError(f"{header}: a header must have at most {_MOST_HEADER} bytes; write the scene again")
     fields = fields_of(header)
@@ -74,7 +76,7 @@ def read_header(path: Path, rules: FileRules) -> Header:
     if order > 1:
         raise _wrong(header, "byte order", "0 or 1", str(order))
     dtype = "<>"[order] + _TYPES[code]
-    data = _data_of(path, header, rules)
+    data = path if path != header else _data_of(header, beside)
     needed = prod(shape) * np.dtype(dtype).itemsize + offset
     if data.stat().st_size < needed:
         raise BadFileError(
@@ -88,10 +90,11 @@ def read_header(path: Path, rules: FileRules) -> Header:
     return Header(data, shape, dtype, interleave, offset, wavelengths, unit, class_names, where)
 
 
-def numbers_in(header: Header) -> Array:
-    """Return the numbers of a scene, of shape (rows, columns, bands), as a read-only memory map."""
+def numbers_in(header: Header, rules: FileRules) -> Array:
+    """Return the numbers of a scene, of shape (rows, columns, bands); large ones as a read-only memory map."""
     order = _ORDERS[header.interleave]
-    stored = np.memmap(header.data, header.dtype, "r", header.offset, tuple(header.shape[axis] for axis in order))
+    shape = tuple(header.shape[axis] for axis in order)
+    stored = numbers_or_map(header.data, header.offset, header.dtype, shape, "C", rules)
     return stored.transpose(np.argsort(order))
 
 
@@ -100,23 +103,19 @@ def unit_of(words: str) -> str:
     return _UNITS.get(words.strip().lower(), "")
 
 
-def _data_of(path: Path, header: Path, rules: FileRules) -> Path:
-    """Return the file with the numbers; a link that leads elsewhere is refused."""
-    if path != header:
-        found: Path | None = path
-    else:
-        stem = header.with_suffix("")
-        tried = (stem, *(stem.with_suffix(ending) for ending in (*ENDINGS[1:], ".raw", ".sli")))
-        names = {one.name.lower() for one in (*tried, *(stem.with_name(stem.name + one) for one in ENDINGS[1:]))}
-        beside = sorted(header.parent.iterdir(), key=lambda one: one.name)
-        found = next((one for one in beside if one.name.lower() in names and not one.is_dir()), None)
+def _data_of(header: Path, rules: FileRules) -> Path:
+    """Return the file with the numbers, beside its header; a link that leads elsewhere is refused."""
+    stem = header.with_suffix("")
+    tried = (stem, *(stem.with_suffix(ending) for ending in (*ENDINGS[1:], ".raw", ".sli")))
+    names = {one.name.lower() for one in (*tried, *(stem.with_name(stem.name + one) for one in ENDINGS[1:]))}
+    beside = sorted(header.parent.iterdir(), key=lambda one: one.name)
+    found = next((one for one in beside if one.name.lower() in names and not one.is_dir()), None)
     if found is None:
         raise BadFileError(
             f"{header}: the file with the numbers must lie beside its header, as {header.stem} or {header.stem}.img; "
             "there is none. Copy it, too"
         )
-    check_regular(found)
-    check_inside(found, found.parent.resolve(), rules, str(found))
+    rules.check_file(found)
     return found
 
 
@@ -129,9 +128,22 @@ def fields_of(header: Path) -> dict[str, str]:
             f'{header}: the header of an ENVI scene begins with "ENVI"; this one begins with {quoted(first[:20])!r}. '
             "An Analyze or NIfTI pair (.hdr, .img) is converted to .nii by nibabel.save"
         )
+    lines = rest.split("\n")
+    if max(map(len, lines)) > _MOST_LINE:
+        raise BadFileError(f"{header}: its lines must have at most {_MOST_LINE} characters; divide the longer ones")
     found: dict[str, str] = {}
-    for match in re.finditer(r"^[ \t]*([^=\n;{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n]*)", rest, re.MULTILINE):
-        found[" ".join(match[1].lower().split())] = match[2].strip()
+    last = max((place for place, line in enumerate(lines) if "}" in line), default=-1)
+    place = 0
+    while place < len(lines):
+        begin = place
+        name, equals, value = lines[begin].partition("=")
+        if equals and not (";" in name or "{" in name or "}" in name):
+            if value.lstrip().startswith("{") and place <= last:  # a list may go on over several lines
+                while "}" not in lines[place]:
+                    place += 1
+                value = "\n".join([value, *lines[begin + 1 : place + 1]]).partition("}")[0] + "}"
+            found[" ".join(name.lower().split())] = value.strip()
+        place += 1
     return found
 
 
@@ -145,7 +157,7 @@ def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, defa
     text = fields.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= _MOST_SIZE:
+    if text is None or not (text.isdecimal() and len(text) <= 10) or not least <= int(text) <= _MOST_SIZE:
         raise _wrong(header, name, f"a whole number of at least {least}", text)
     return int(text)
 

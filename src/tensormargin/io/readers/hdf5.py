@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from math import ceil, prod
 from pathlib import Path
 from typing import Any
@@ -120,10 +121,17 @@ def _at(path: Path, file: Any, name: str, rules: FileRules) -> Any:
     """Return a member; raise `BadFileError` if links lead to it, perhaps from another file."""
     item = file
     for part in name.strip("/").split("/"):
-        if not rules.allow_external and not isinstance(item.get(part, getlink=True), h5py.HardLink):
+        if not _may_follow(path, item.get(part, getlink=True), rules):
             raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format('a link')}")
         item = item[part]
     return item
+
+
+def _may_follow(path: Path, link: Any, rules: FileRules) -> bool:
+    """Return whether a link may be followed; raise `BadFileError` if it leads to a pipe or device."""
+    if isinstance(link, h5py.ExternalLink) and rules.allow_external:
+        _check_regular(path, [link.filename], rules)
+    return rules.allow_external or isinstance(link, h5py.HardLink)
 
 
 def _variables(
@@ -135,7 +143,7 @@ def _variables(
         check_members(path, seen[0], prefix.count("/"))
         if name.startswith("#"):
             continue
-        if not rules.allow_external and not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        if not _may_follow(path, group.get(name, getlink=True), rules):
             yield prefix + name, None
         elif isinstance(group[name], h5py.Dataset):
             yield prefix + name, group[name]
@@ -189,15 +197,35 @@ def _elsewhere(dataset: Any) -> str | None:
     return "external storage" if dataset.id.get_create_plist().get_external_count() else None
 
 
+def _check_elsewhere(path: Path, name: str, dataset: Any, rules: FileRules) -> bool:
+    """Return whether the entries of a data set come from other files; raise `BadFileError` unless that is allowed."""
+    elsewhere = _elsewhere(dataset)
+    if elsewhere is None:
+        return False
+    if not rules.allow_external:
+        raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format(elsewhere)}")
+    if dataset.is_virtual:
+        _check_regular(path, [source.file_name for source in dataset.virtual_sources()], rules)
+    else:
+        _check_regular(path, [os.fsdecode(file) for file, _, _ in dataset.external or ()], rules)
+    return True
+
+
+def _check_regular(path: Path, names: Iterable[str], rules: FileRules) -> None:
+    """Raise `BadFileError` for names in a file that lead to a pipe or device; HDF5 looks in two folders."""
+    for name in names:
+        for file in (path.parent / name, Path(name)):
+            if file.exists() and name != ".":  # this file
+                rules.check_file(file, f"{path}: {quoted(name)}")
+
+
 def _values(path: Path, name: str, dataset: Any, where: tuple[slice, ...], rules: FileRules) -> Array:
     """Return the entries of a data set of numbers or text; memory is taken only after it was allowed."""
-    elsewhere = _elsewhere(dataset)
-    if elsewhere is not None and not rules.allow_external:
-        raise BadFileError(f"{path}: {quoted(name)} {_EXTERNAL.format(elsewhere)}")
+    elsewhere = _check_elsewhere(path, name, dataset, rules)
     _admit(path, name, dataset, where, rules, -1 if elsewhere else None)
     shape = shape_of_part(dataset.shape or (), where)
     size = prod(shape)
-    if elsewhere is None and not rules.fill_missing:
+    if not elsewhere and not rules.fill_missing:
         _check_written(path, name, dataset)
     if h5py.check_string_dtype(dataset.dtype) is not None:
         rules.admit(path, size * _ENTRY_BYTES, quoted(name))
@@ -270,6 +298,7 @@ class _Cells:
         is_cell = h5py.check_ref_dtype(dataset.dtype) is h5py.Reference
         self._count(dataset, depth, is_cell)
         if is_cell:
+            _check_elsewhere(self.path, dataset.name or "a cell", dataset, self.rules)
             cells = np.empty(dataset.size, object)
             for position, reference in enumerate(dataset[()].T.ravel(order="F")):
                 cells[position] = self.read(self.file[reference], depth + 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import MOST_PAGES, BadFileError, FileRules, check_regular, parsing
+from ...data import MOST_PAGES, BadFileError, FileRules, parsing
 from ...runtime import Array
 from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
 
@@ -49,7 +49,7 @@ def read_some(
 
 
 def _read_one(path: Path, rules: FileRules) -> tuple[Array, Array | None, str | None]:
-    check_regular(path)
+    rules.check_file(path)
     if path.name.lower().endswith(NIFTI):
         from .volumes import read_volume
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...data import BadFileError, FileRules, check_inside, check_regular
+from ...data import BadFileError, FileRules
 
 _LIBRARY_BYTES = 2**25  # of MNE itself, whose import also takes time
 _COPIES = 3  # of the values while MNE picks and scales them
-_FILES = re.compile(r"^\s*(?:data|marker)file\s*[=:]\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 _FOLLOWERS = ("mne.epochs", "mne.io.fiff.raw")  # modules that follow names of further files
 _UNITS = {"eeg": "V", "seeg": "V", "ecog": "V", "dbs": "V", "mag": "T", "grad": "T/m"}
 
@@ -36,30 +35,39 @@ def read_brainvision(path: Path, rules: FileRules) -> dict[str, Any]:
     rules.admit(path, _LIBRARY_BYTES, "MNE", -1)
     import mne
 
-    folder = path.parent.resolve()
+    module: Any = import_module("mne.io.brainvision.brainvision")
     rules.admit(path, 4 * path.stat().st_size, "the header")
-    for name in _FILES.findall(path.read_bytes().decode("latin-1")):
-        name = name.replace("$b", path.stem)
-        check_inside(path.parent / name, folder, rules, f"{path}: {name}")
-        check_regular(path.parent / name)
-    raw = mne.io.read_raw_brainvision(path, preload=False, verbose="error")
+    beside, header, opened = rules.inside(path.parent), Path(os.path.abspath(path)), set()
+
+    def checked_open(name: Any, *arguments: Any, **options: Any) -> Any:
+        if Path(name) != header:
+            beside.check_file(name, f"{path}: {name}")
+        opened.add(Path(name))
+        return open(name, *arguments, **options)
+
+    module.open = checked_open
+    try:
+        raw = mne.io.read_raw_brainvision(path, preload=False, verbose="error")
+    finally:
+        del module.open
+    if header not in opened:
+        raise RuntimeError("this version of MNE reads BrainVision files in another way")
     for name in raw.filenames:
-        check_inside(Path(name), folder, rules, f"{path}: {name}")
+        beside.check_file(name, f"{path}: {name}")
     return _continuous(path, raw, rules)
 
 
 @contextmanager
 def _inside(path: Path, rules: FileRules) -> Iterator[None]:
     """Let MNE follow the names of further parts of a recording only within its folder."""
-    folder = path.parent.resolve()
+    beside = rules.inside(path.parent)
     modules: list[Any] = [import_module(name) for name in _FOLLOWERS]
     followed = [module._get_next_fname for module in modules]  # none of these in a version of MNE: do not read at all
 
     def check(follow: Any, *arguments: Any) -> Any:
         found = follow(*arguments)
         if found is not None:
-            check_inside(Path(found), folder, rules, f"{path}: {found}")
-            check_regular(found)
+            beside.check_file(found, f"{path}: {found}")
         return found
 
     try:

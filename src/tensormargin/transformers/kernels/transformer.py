@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ...data import NO_METADATA, Axes, Axis, Metadata
+from ...data import NO_METADATA, Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, computed, is_lazy, like, rows_of, to_host, tuning
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating
@@ -37,6 +37,16 @@ KERNELS: Mapping[str, type[Kernel]] = {
 """The kernels by name."""
 
 
+@fitted.attributes(
+    gamma_=fitted.number(fitted.POSITIVE) | None,
+    pivots_=fitted.wholes(None, low=0),
+    landmarks_=fitted.floats(...) | fitted.wholes("pivots_", low=0),
+    root_=fitted.floats("pivots_", "pivots_") | None,
+    projection_=fitted.floats("pivots_", "n_components_") | None,
+    n_components_=fitted.whole(1),
+    method_=fitted.one_of("exact", "nystroem"),
+    approximation_error_=fitted.number(),
+)
 @dataclass(eq=False, repr=False)
 class TensorKernel(KeepsTensors):
     """Features of a kernel of tensors: vectors whose inner products are the kernel's values.
@@ -149,7 +159,7 @@ class TensorKernel(KeepsTensors):
         features = self.__dict__.pop("_features", None)
         return self.transform(X) if features is None else features
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         self._validate_params()
         few = not is_lazy(X) and X.shape[0] <= tuning.EXACT_KERNEL_SAMPLES
         self.method_ = self.method if self.method != "auto" else "exact" if few else "nystroem"
@@ -157,7 +167,25 @@ class TensorKernel(KeepsTensors):
             self._learn_exactly(X)
         else:
             self._learn_landmarks(X)
+
+    def _shape_out(self) -> tuple[int, ...]:
         return (self.n_components_,)
+
+    def _fits(self) -> dict[str, Any]:
+        kernel, root, landmarks = self._kernel(self.sample_shape_in_), self.root_, self.landmarks_
+        if self.kernel == "precomputed":
+            fit = landmarks.dtype.kind in "iu" and landmarks.max() < self.sample_shape_in_[0]
+        else:
+            row = kernel.represent(np.zeros((1, *self.sample_shape_in_)))
+            fit = landmarks.dtype.kind == "f" and landmarks.shape == (len(self.pivots_), *row.shape[1:])
+        return {
+            **super()._fits(),
+            "gamma_": (self.gamma_ is not None) == kernel.has_gamma,
+            "projection_": (self.projection_ is None) != (root is None),
+            "n_components_": root is None or self.n_components_ == len(self.pivots_),
+            "root_": root is None or np.diagonal(root).all(),
+            "landmarks_": fit,
+        }
 
     def _learn_exactly(self, X: Any) -> None:
         kernel, rows = self._represented(X, np.arange(X.shape[0]))

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ...data import (
     NO_METADATA,
+    SEEN,
     Axes,
     Axis,
     Metadata,
@@ -24,8 +25,10 @@ from ...data import (
     checked_labels,
     checked_samples,
     chunked_along_samples,
+    fitted,
     same_library,
     samples_as_fitted,
+    seen_fits,
     shape_of_samples,
 )
 from ...runtime import Array, as_array, is_lazy, like
@@ -178,11 +181,15 @@ class TakesMetadata(TransformerMixin, BaseEstimator):
         return set()
 
 
+@fitted.attributes(
+    sample_shape_in_=fitted.shape, sample_shape_out_=fitted.shape, _seen=fitted.floats(0) | fitted.ABSENT, **SEEN
+)
 class KeepsTensors(TakesMetadata, ABC):
     """A transformer of tensor samples of shape ``sample_shape_in_`` to others of shape ``sample_shape_out_``.
 
-    A subclass defines what it learns (`_learn`, which returns the shape of the output samples), what it does
-    (`_change`), how a weight on its output translates to its input (`pull_back`), and a description (`words`).
+    A subclass defines what it learns (`_learn`), the shape of samples that follows from this (`_shape_out`), what it
+    does (`_change`), how a weight on its output translates to its input (`pull_back`), and a description (`words`).
+    It declares what it learns by `fitted.attributes`.
 
     Samples may be NumPy arrays (or array-likes), array API arrays, which stay in their library and on their device
     (the same in `fit` and `transform`, as in scikit-learn), or Dask arrays: `fit` then takes one pass over the chunks,
@@ -224,7 +231,8 @@ class KeepsTensors(TakesMetadata, ABC):
         X = checked_samples(self, X, finite=not self._takes_nan, ragged=self._takes_ragged)
         self.sample_shape_in_ = shape_of_samples(X)
         self._seen = like(np.empty(0, np.float32), X)
-        self.sample_shape_out_ = self._learn(X, Metadata.checked(X, groups, confounds))
+        self._learn(X, Metadata.checked(X, groups, confounds))
+        self.sample_shape_out_ = self._shape_out()
         return self
 
     def transform(self, X: Any, groups: Any = None, confounds: Any = None) -> Array:
@@ -342,8 +350,21 @@ class KeepsTensors(TakesMetadata, ABC):
         return self.words()
 
     @abstractmethod
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        """Learn from samples of any library, including lazy ones; return the shape of the output samples."""
+    def _learn(self, X: Any, metadata: Metadata) -> None:
+        """Learn from samples of any library, including lazy ones."""
+
+    def _shape_out(self) -> tuple[int, ...]:
+        """Return the shape of the output samples, from what was learned; by default that of the input samples."""
+        return self.sample_shape_in_
+
+    def _fits(self) -> dict[str, Any]:
+        """Return conditions on several learned attributes by name, such as those in the file of a model."""
+        known = self._takes_ragged or None not in self.sample_shape_in_
+        return {
+            "sample_shape_in_": known,
+            "sample_shape_out_": known and self.sample_shape_out_ == self._shape_out(),
+            **seen_fits(self, self.sample_shape_in_),
+        }
 
     @abstractmethod
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:

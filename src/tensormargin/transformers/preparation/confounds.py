@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from ...data import NEEDS, NO_METADATA, Metadata, names_of
-from ...runtime import Array, FloatArray, as_array, as_like, cast, join_with_and, like, namespace, to_host
+from ...data import NEEDS, NO_METADATA, Metadata, fitted, names_of
+from ...runtime import Array, FloatArray, as_array, as_like, cast, join_with_and, like, listed, namespace, to_host
 from ._base import KeepsTensors
 from ._passes import chunked, floating, mapped, reduced, widest, without_explained
 
@@ -34,6 +34,15 @@ class UnseenCategoryWarning(UserWarning):
     """
 
 
+@fitted.attributes(
+    names_=fitted.list_of(fitted.text),
+    categories_=fitted.list_of(fitted.labels() | None, "names_"),
+    mean_=fitted.floats(None),
+    scale_=fitted.floats("mean_", low=fitted.POSITIVE, finite=False),
+    coef_=fitted.floats("mean_", "*sample_shape_in_"),
+    explained_=fitted.number(0, 1),
+    explained_alone_=fitted.map_of(fitted.number(0, 1)),
+)
 @dataclass(eq=False, repr=False)
 class Deconfound(KeepsTensors):
     """Remove from every entry what confounds (age, site, motion) explain linearly in the training samples.
@@ -97,7 +106,7 @@ class Deconfound(KeepsTensors):
     def needed_metadata(self) -> set[str]:
         return {"confounds"}
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         self._validate_params()
         table = _needed(metadata, "fit")
         self.names_ = self._chosen(table)
@@ -114,7 +123,10 @@ class Deconfound(KeepsTensors):
         self._check_samples_left(rows)
         found = reduced(X, partial(_crossed, rows=rows), _joined, np.arange(X.shape[0]))
         self._keep(rows, found, np.array(owners), floating(X))
-        return self.sample_shape_in_
+
+    def _fits(self) -> dict[str, Any]:
+        columns = sum(1 if one is None else len(one) for one in self.categories_)
+        return {**super()._fits(), "mean_": len(self.mean_) == columns}
 
     def _keep(self, rows: FloatArray, found: Crossed, owners: Array, dtype: np.dtype[Any]) -> None:
         """Set the coefficients and the shares of the variance that they explain."""
@@ -163,7 +175,7 @@ class Deconfound(KeepsTensors):
             return
         problem = (
             f"confound {name!r} has categories that the training samples did not have: "
-            f"{', '.join(map(str, np.unique(values[unseen])[:5]))} ({int(unseen.sum())} of {len(values)} samples)"
+            f"{listed(map(str, np.unique(values[unseen])[:5]))} ({int(unseen.sum())} of {len(values)} samples)"
         )
         if self.unseen == "error":
             raise ValueError(
@@ -193,6 +205,16 @@ class Deconfound(KeepsTensors):
             )
         rows: FloatArray = (self._encoded(table)[0] - to_host(self.mean_)) / to_host(self.scale_)
         return rows
+
+    def check_categories(self, confounds: Any) -> None:
+        """Warn, or raise ValueError, as `transform` does for samples of categories that were not seen in the fit.
+
+        Parameters
+        ----------
+        confounds : ndarray of shape (n_samples,)
+            As `SampleSet` holds them.
+        """
+        self._encoded(confounds)
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return self._removed(X, np.arange(X.shape[0]), self._rows(metadata))

@@ -18,6 +18,7 @@ from ...data import (
     all_finite,
     as_samples,
     checked_samples,
+    fitted,
     format_shape,
     is_ragged,
     samples_as_fitted,
@@ -74,6 +75,13 @@ def apply_matrices(array: Any, matrices: Sequence[Any], axes: int | Sequence[int
     return in_order(changed)
 
 
+def matrices_fit(step: Any, modes: Sequence[int]) -> bool:
+    """Return whether the matrix of each mode leads from its size before a fitted step to its size after."""
+    before, after = step.sample_shape_in_, step.sample_shape_out_
+    return [matrix.shape for matrix in step.matrices_] == [(after[mode], before[mode]) for mode in modes]
+
+
+@fitted.attributes(matrices_=fitted.list_of(fitted.floats(None, None), "shape"))
 @dataclass(eq=False, repr=False)
 class Resize(KeepsTensors):
     """Resize samples mode by mode, by linear interpolation, or averaging if a mode shrinks.
@@ -82,6 +90,11 @@ class Resize(KeepsTensors):
     ----------
     shape : tuple of int
         New sizes of the first modes of a sample; further modes (colours, time) are kept.
+
+    Attributes
+    ----------
+    matrices_ : list of ndarray
+        The matrix of each of the first modes, of shape (new size, size).
 
     Examples
     --------
@@ -93,14 +106,19 @@ class Resize(KeepsTensors):
 
     shape: tuple[int, ...] = (32, 32)
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         check_sizes(self.shape)
         shape = tuple(X.shape[1:])
         if not len(self.shape) <= len(shape) or min(self.shape) < 1:
             rule = f"must give new sizes of at least 1 for the first modes of samples of shape {shape}"
             raise wrong_shape(rule, self.shape)
         self.matrices_ = [resizing_matrix(old, new) for old, new in zip(shape, self.shape, strict=False)]
-        return (*self.shape, *shape[len(self.shape) :])
+
+    def _shape_out(self) -> tuple[int, ...]:
+        return (*self.shape, *self.sample_shape_in_[len(self.shape) :])
+
+    def _fits(self) -> dict[str, Any]:
+        return {**super()._fits(), "matrices_": matrices_fit(self, range(len(self.matrices_)))}
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return apply_matrices(X, self.matrices_, 1)
@@ -116,6 +134,7 @@ class Resize(KeepsTensors):
         return f"samples were resized to {format_shape(self.shape)}"
 
 
+@fitted.attributes(length_=fitted.whole(1))
 @dataclass(eq=False, repr=False)
 class EqualLength(KeepsTensors):
     """Give samples of different lengths one length, by resampling or by padding.
@@ -170,7 +189,7 @@ class EqualLength(KeepsTensors):
     _takes_ragged: ClassVar[bool] = True
     _takes_nan: ClassVar[bool] = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         self._check_parameters()
         mode = self._place(self.sample_shape_in_)
         X = without_padding(X, mode + 1)
@@ -187,6 +206,10 @@ class EqualLength(KeepsTensors):
         lengths = np.array([sample.shape[mode] for sample in X] if is_ragged(X) else [shape[mode]])
         usual = round(float(np.median(lengths))) if self.method == "resample" else int(lengths.max())
         self.length_ = usual if self.length is None else int(self.length)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        shape = self.sample_shape_in_
+        mode = self._place(shape)
         return tuple(self.length_ if place == mode else int(size or 0) for place, size in enumerate(shape))
 
     def _check_parameters(self) -> None:

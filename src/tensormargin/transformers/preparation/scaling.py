@@ -10,12 +10,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...data import NO_METADATA, Metadata
+from ...data import NO_METADATA, Metadata, fitted
 from ...runtime import Array, as_array, as_like, cast, device_of, like, namespace
 from ._base import CanBeUndone, needed_groups, wrong_mode
 from ._passes import by_chunk, chunked, floating, mapped, parts, reduced, statistics, widest
 
 
+@fitted.attributes(mean_=fitted.floats(...) | None, scale_=fitted.floats(..., low=fitted.POSITIVE) | None)
 @dataclass(eq=False, repr=False)
 class TensorScaler(CanBeUndone):
     """Subtract means and divide by standard deviations, learned from the training samples.
@@ -55,7 +56,7 @@ class TensorScaler(CanBeUndone):
 
     _mode_parameters: ClassVar[tuple[str, ...]] = ("per",)
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         axes = self._averaged_axes(X.ndim - 1)
         if self.by_group:
             self._codes(metadata.groups)
@@ -64,7 +65,15 @@ class TensorScaler(CanBeUndone):
         else:
             spread = reduced(X, partial(_spread, axes=axes), _joined)
             self.mean_, self.scale_ = _mean_and_scale(spread, floating(X))
-        return self.sample_shape_in_
+
+    def _fits(self) -> dict[str, Any]:
+        fits, shape = super()._fits(), self.sample_shape_in_
+        for name in ("mean_", "scale_"):
+            value = getattr(self, name)
+            sizes = [] if value is None else zip(value.shape[::-1], shape[::-1], strict=False)
+            along = value is not None and value.ndim <= len(shape) and all(n in (1, size) for n, size in sizes)
+            fits[name] = value is None if self.by_group else along
+        return fits
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         if not self.by_group:

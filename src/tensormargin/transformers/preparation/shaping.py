@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...data import NO_METADATA, Axes, Metadata, as_mask, format_shape, has_mask_image
+from ...data import NO_METADATA, Axes, Metadata, as_mask, fitted, format_shape, has_mask_image
 from ...runtime import (
     Array,
     FloatArray,
@@ -31,6 +31,7 @@ from .scaling import TensorScaler
 RULES = ("varying", "bright")
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Tensorize(CanBeUndone):
     """Reshape samples, e.g. from 28x28 to 7x4x7x4.
@@ -57,7 +58,7 @@ class Tensorize(CanBeUndone):
         same = self.sample_shape_in_ == self.sample_shape_out_
         return axes if same else super()._axes_out(axes)
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         check_sizes(self.shape)
         size = prod(X.shape[1:])
         known = prod(n for n in self.shape if n != -1)
@@ -68,7 +69,13 @@ class Tensorize(CanBeUndone):
                 f"must have as many entries as the samples, whose shape {shape} makes {size} (one size may be -1)",
                 self.shape,
             )
-        return tuple(size // known if n == -1 else n for n in self.shape)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        free = prod(self.sample_shape_in_) // max(1, prod(n for n in self.shape if n != -1))
+        return tuple(free if n == -1 else n for n in self.shape)
+
+    def _fits(self) -> dict[str, Any]:
+        return {**super()._fits(), "shape": prod(self.sample_shape_in_) == prod(self.sample_shape_out_)}
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return namespace(X).reshape(X, (X.shape[0], *self.sample_shape_out_))
@@ -84,6 +91,7 @@ class Tensorize(CanBeUndone):
         return f"samples were folded to {format_shape(getattr(self, 'sample_shape_out_', self.shape))}"
 
 
+@fitted.attributes(_from=fitted.whole(0))
 @dataclass(eq=False, repr=False)
 class MoveMode(CanBeUndone):
     """Move one mode to the end, e.g. from time x channels to channels x time, as representations of series need it.
@@ -105,9 +113,14 @@ class MoveMode(CanBeUndone):
 
     _keeps_modes: ClassVar[bool] = False
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         self._from = self._mode(self.mode, len(X.shape) - 1)
-        return self._moved(tuple(X.shape[1:]), self._from)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        return self._moved(self.sample_shape_in_, self._from)
+
+    def _fits(self) -> dict[str, Any]:
+        return {"_from": self._from < len(self.sample_shape_in_), **super()._fits()}
 
     @staticmethod
     def _moved(modes: Any, place: int) -> Any:
@@ -151,6 +164,7 @@ class _HasMask(KeepsTensors):
         return super(_HasMask, other).__sklearn_clone__()
 
 
+@fitted.attributes(mask_=fitted.flags("*sample_shape_in_"))
 class SetsToZero(KeepsTensors):
     """A transformer that sets the entries outside ``mask_`` to zero."""
 
@@ -164,6 +178,7 @@ class SetsToZero(KeepsTensors):
         return self._change(as_array(weight))
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Mask(_HasMask, SetsToZero):
     """Set entries outside a mask to zero.
@@ -194,9 +209,8 @@ class Mask(_HasMask, SetsToZero):
 
     mask: str | Any = "varying"
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         self.mask_ = like(_found_mask(X, self.mask), X)
-        return self.sample_shape_in_
 
     def words(self) -> str:
         if not isinstance(self.mask, str):
@@ -208,6 +222,7 @@ class Mask(_HasMask, SetsToZero):
         return f"mask of {self.mask} entries" if isinstance(self.mask, str) else self._format_mask()[2:]
 
 
+@fitted.attributes(f_=fitted.floats("*sample_shape_in_", low=0, finite=False))
 @dataclass(eq=False, repr=False)
 class AnovaMask(LearnsFromLabels, SetsToZero):
     """Set all entries to zero but those whose means differ most between the classes.
@@ -238,7 +253,7 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
 
     share: float = 0.2
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_number(self.share, "share", 0.0)
         if self.share > 1:
             raise ValueError(f"share must be at most 1; got share={self.share!r}")
@@ -247,7 +262,6 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         mask = np.zeros(found.size, bool)
         mask[np.argsort(-found.ravel(), kind="stable")[: ceil(self.share * mask.size)]] = True
         self.f_, self.mask_ = as_like(found, X), as_like(mask.reshape(found.shape), X)
-        return self.sample_shape_in_
 
     def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
         return super()._change(cast(X, floating(X)), metadata)
@@ -262,6 +276,10 @@ class AnovaMask(LearnsFromLabels, SetsToZero):
         )
 
 
+@fitted.attributes(
+    bounds_=fitted.list_of(fitted.tuple_of(fitted.whole(0), fitted.whole(1)), "sample_shape_in_", kind=tuple)
+    | fitted.wholes("sample_shape_in_", 2, low=0)  # of version 0.1
+)
 @dataclass(eq=False, repr=False)
 class Crop(_HasMask, CanBeUndone):
     """Crop samples to the bounding box of a mask.
@@ -275,7 +293,8 @@ class Crop(_HasMask, CanBeUndone):
 
     Attributes
     ----------
-    box_ : tuple of slice
+    bounds_ : tuple of (int, int)
+        Where the box begins and ends along each mode; ``box_`` has the same as slices.
 
     Examples
     --------
@@ -292,14 +311,20 @@ class Crop(_HasMask, CanBeUndone):
     mask: str | Any = "varying"
     margin: int = 0
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         if self.margin < 0:
             raise ValueError(f"margin must be at least 0; got margin={self.margin}")
         inside = np.argwhere(_found_mask(X, self.mask))
         first = np.maximum(inside.min(axis=0) - self.margin, 0)
         last = np.minimum(inside.max(axis=0) + self.margin + 1, tuple(X.shape[1:]))
         self.bounds_ = tuple(zip(first.tolist(), last.tolist(), strict=True))
-        return tuple((last - first).tolist())
+
+    def _shape_out(self) -> tuple[int, ...]:
+        return tuple(last - first for first, last in self.bounds_)
+
+    def _fits(self) -> dict[str, Any]:
+        ends = zip(self.bounds_, self.sample_shape_in_, strict=True)
+        return {**super()._fits(), "bounds_": all(last <= size for (_, last), size in ends)}
 
     @property
     def box_(self) -> tuple[slice, ...]:

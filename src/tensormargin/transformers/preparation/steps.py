@@ -30,6 +30,34 @@ def named_steps(steps: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield name, step
 
 
+def shapes_through(steps: Sequence[tuple[str, Any]]) -> tuple[Any, Any]:
+    """Return the shapes of the samples that fitted steps take and return, None where they do not state them.
+
+    Raise ValueError if a step takes samples of another shape than the step before it returns.
+    """
+    taken, returned, before = None, None, None
+    for place, step in enumerate(flat_steps(steps)):
+        takes = getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None))
+        if not agree(returned, takes):
+            raise ValueError(
+                f"{type(step).__name__} must take samples of shape {returned}, which {type(before).__name__} before it "
+                f"returns; it takes {takes}"
+            )
+        taken = takes if place == 0 else taken
+        before, returned = step, getattr(step, "sample_shape_out_", None)
+    return taken, returned
+
+
+def agree(one: Any, other: Any) -> bool:
+    """Return whether two shapes, perhaps unknown or of several views by name, can be those of the same samples."""
+    if one is None or other is None:
+        return True
+    if isinstance(one, dict) or isinstance(other, dict):
+        both = isinstance(one, dict) and isinstance(other, dict)
+        return both and all(agree(one[view], other[view]) for view in one.keys() & other.keys())
+    return len(one) == len(other) and all(a == b or None in (a, b) for a, b in zip(one, other, strict=True))
+
+
 def describe_step(transformer: Any, brief: bool = False) -> str:
     """Return what a transformer or pipeline does, in words: one clause per step, or only a few words (``brief``).
 

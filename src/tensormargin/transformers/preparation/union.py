@@ -16,6 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from ...data import (
+    SEEN,
     AnyAxes,
     Axes,
     Metadata,
@@ -24,9 +25,11 @@ from ...data import (
     checked_axes,
     compare_axes,
     errors_name_view,
+    fitted,
     is_views,
     missing_samples,
     samples_as_fitted,
+    seen_fits,
     shape_of,
     views_or_array,
     views_or_samples,
@@ -48,6 +51,7 @@ from ...runtime import (
 from ._base import TakesMetadata, takes_ragged
 from ._passes import floating
 from .steps import (
+    agree,
     axes_through,
     describe_step,
     fit_transformed,
@@ -55,14 +59,24 @@ from .steps import (
     is_masker,
     needed_metadata,
     number_modes,
+    shapes_through,
     transformed,
 )
 
 Members = list[tuple[str, Any]]
 
 _KEPT, _DROPPED = "passthrough", "drop"
+_MEMBER = fitted.instance(fitted=False) | fitted.one_of(_KEPT, _DROPPED)
+_SHAPES = fitted.map_of(fitted.shape)
 
 
+@fitted.attributes(
+    sample_shape_in_=fitted.shapes,
+    sample_shape_out_=_SHAPES,
+    transformers_=fitted.list_of(fitted.tuple_of(fitted.text, fitted.instance() | fitted.one_of(_KEPT))),
+    views_=fitted.map_of(fitted.map_of(fitted.text)),
+    **SEEN,
+)
 class Composite(TakesMetadata, _BaseComposition):
     """A transformer with named members, whose results are views.
 
@@ -158,6 +172,23 @@ class Composite(TakesMetadata, _BaseComposition):
             zip(jobs, run(delayed(_call_for_view)(call, name, *own) for name, own in jobs.items()), strict=True)
         )
 
+    def _fits(self) -> dict[str, Any]:
+        known, names = self.sample_shape_in_, [name for name, _ in self.transformers_]
+        found, shapes = seen_fits(self, known), dict(self._axes_of_others(known))
+        for name, member in self.transformers_:
+            before, (taken, made) = self._axes_for(name, known), shapes_through([(name, member)])
+            made = before if member == _KEPT else made
+            by_name = made if isinstance(made, Mapping) else {"": made}
+            found[name] = before is not None and agree(before, taken) and self.views_[name].keys() == by_name.keys()
+            found[name] &= member == _KEPT or hasattr(member, "transform")
+            shapes |= {outer: by_name[inner] for inner, outer in self.views_[name].items()}
+        returned = {name: shapes[name] for name in self.sample_shape_out_}
+        return {
+            **found,
+            "views_": list(self.views_) == names,
+            "sample_shape_out_": agree(returned, self.sample_shape_out_),
+        }
+
     def _check_members(self) -> None:
         for name, one in self._named:
             if one not in (_KEPT, _DROPPED) and not (hasattr(one, "fit_transform") and hasattr(one, "transform")):
@@ -191,12 +222,12 @@ class Composite(TakesMetadata, _BaseComposition):
             number_modes(member, self._axes_for(name, axes))
         return None
 
-    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
-        """Return the axes of the samples that a member takes."""
+    def _axes_for(self, name: str, axes: Any) -> Any:
+        """Return the axes (or the shape) of the samples that a member takes, from those of all samples."""
         return axes
 
-    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
-        """Return the axes of views that no member makes."""
+    def _axes_of_others(self, axes: Any) -> dict[str, Any]:
+        """Return the axes (or the shapes) of views that no member makes."""
         return {}
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -248,6 +279,7 @@ class Composite(TakesMetadata, _BaseComposition):
         return tags
 
 
+@fitted.attributes(transformer_list=fitted.list_of(fitted.tuple_of(fitted.text, _MEMBER)))
 class TensorUnion(Composite):
     """Several transformers of the same samples, whose results are views.
 
@@ -326,6 +358,7 @@ class TensorUnion(Composite):
         return chosen
 
 
+@fitted.attributes(sample_shape_in_=_SHAPES, transformers=fitted.map_of(_MEMBER))
 class ViewTransformer(Composite):
     """One transformer per view; the other views stay as they are.
 
@@ -411,10 +444,10 @@ class ViewTransformer(Composite):
             raise ValueError("ViewTransformer needs at least one view that is not dropped; all of them are")
         return [(name, member) for name, member in self._named if member not in (_KEPT, _DROPPED)]
 
-    def _axes_for(self, name: str, axes: AnyAxes) -> AnyAxes:
+    def _axes_for(self, name: str, axes: Any) -> Any:
         return axes.get(name) if isinstance(axes, Mapping) else None
 
-    def _axes_of_others(self, axes: AnyAxes) -> dict[str, Axes | None]:
+    def _axes_of_others(self, axes: Any) -> dict[str, Any]:
         made = {name for name, _ in self.transformers_}
         return {name: own for name, own in axes.items() if name not in made} if isinstance(axes, Mapping) else {}
 

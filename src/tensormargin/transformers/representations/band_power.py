@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...data import Axes, Axis, Metadata
+from ...data import Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like
 from ..preparation._base import checked_choice, checked_count, checked_number
 from ..preparation._passes import added, reduced
@@ -44,6 +44,15 @@ class Band(NamedTuple):
         return f"{self.name} ({self.low:g} to {self.high:g} Hz)"
 
 
+@fitted.attributes(
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    _length=fitted.whole(2),
+    _segment=fitted.whole(2, "_length"),
+    _rate=fitted.number(fitted.POSITIVE),
+    bands_=fitted.list_of(fitted.tuple_of(fitted.text, fitted.number(0), fitted.number(0))),
+    _weights=fitted.floats("bands_", None),
+    floor_=fitted.number(fitted.POSITIVE),
+)
 @dataclass(eq=False, repr=False)
 class BandPower(Representation):
     """Replace time by the (logarithm of the) power in frequency bands: channel x frequency (x time).
@@ -94,12 +103,12 @@ class BandPower(Representation):
     bands: Any = 16
     sfreq: float | None = None
     mode: int | str = -1
-    method: str = "welch"
+    method: Literal["welch", "multitaper"] = "welch"
     segment: int | None = None
     n_windows: int = 1
     log: bool = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         mode = self._mode(self.mode, X.ndim - 1)
         size = int(X.shape[mode + 1])
         checked_choice(self.method, "method", ("welch", "multitaper"))
@@ -117,9 +126,15 @@ class BandPower(Representation):
         self._weights = as_like(_averaging(frequencies, listed, self._segment / self._rate), X)
         total, number = reduced(X, self._total, added)
         self.floor_ = _FLOOR * float(total) / number if total > 0 else 1.0
-        middle = (len(listed),) if windows == 1 else (len(listed), windows)
-        shape = tuple(int(one) for one in X.shape[1:])
-        return (*shape[:mode], *middle, *shape[mode + 1 :])
+
+    def _shape_out(self) -> tuple[int, ...]:
+        windows, shape = int(self.n_windows), self.sample_shape_in_
+        middle = (len(self.bands_),) if windows == 1 else (len(self.bands_), windows)
+        return (*shape[: self._axis - 1], *middle, *shape[self._axis :])
+
+    def _fits(self) -> dict[str, Any]:
+        length, frequencies = self.sample_shape_in_[self._axis - 1] // int(self.n_windows), self._segment // 2 + 1
+        return {**super()._fits(), "_length": self._length == length, "_weights": self._weights.shape[1] == frequencies}
 
     def _segment_for(self, length: int, bands: list[Band]) -> int:
         """Return the entries per segment: by default at least two periods of the lowest frequency, if there are."""

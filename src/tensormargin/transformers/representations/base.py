@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Hashable
 from hashlib import blake2b
-from threading import Lock
 from typing import Any, ClassVar
 
 import joblib
 import numpy as np
 
 from ...data import NO_METADATA, Metadata
-from ...runtime import Array, FloatArray, like, to_host, tuning
+from ...runtime import Array, FloatArray, ForkSafeLock, UsedByThreads, like, to_host, tuning
 from ..preparation._base import KeepsTensors
 from ..preparation._passes import floating, parts
 
 
-class Sharing:
+class Sharing(UsedByThreads):
     """Results of transformers for single samples, kept as long as somebody shares them, up to a total size.
 
     They are found by the content of the sample and of the fitted transformer, so that it does not matter how often
@@ -27,23 +25,13 @@ class Sharing:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._kept: OrderedDict[str, _Rows] = OrderedDict()
-        self._busy: dict[str, Lock] = {}
-        self._users, self._lock = 0, Lock()
+        self._busy: dict[str, ForkSafeLock] = {}
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Keep results until the block is left."""
-        with self._lock:
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if not self._users:
-                    self._kept.clear()
-                    self._busy.clear()
+    def _end(self) -> None:
+        self._kept.clear()
+        self._busy.clear()
 
     def rows(self, transformer: Any, X: Any, compute: Callable[[Any], Array], ignore: Collection[str] = ()) -> Array:
         """Return the results of a fitted transformer for samples X, one per row: kept ones, or those of ``compute``.
@@ -55,7 +43,7 @@ class Sharing:
         key = joblib.hash([_content(transformer, ignore), X.dtype.str, X.shape[1:]])
         digests: list[Hashable] = [blake2b(np.ascontiguousarray(one).data, digest_size=16).digest() for one in X]
         with self._lock:
-            busy = self._busy.setdefault(key, Lock())
+            busy = self._busy.setdefault(key, ForkSafeLock())
         with busy:  # others that need the same result wait for it
             with self._lock:
                 kept = self._kept.get(key, _Rows())
@@ -107,7 +95,7 @@ class _Rows:
 
 
 shared = Sharing()
-"""What all searches of this process share: ``with shared():``."""
+"""What all searches of this process share: ``with shared:``."""
 
 
 class Representation(KeepsTensors):

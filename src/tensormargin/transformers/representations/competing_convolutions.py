@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import NO_METADATA, Axes, Axis, Metadata
+from ...data import NO_METADATA, Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like, like, to_host
 from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
 from ._loops import LENGTH, winners
 from .base import Representation, as_double, shared
-from .convolutions import describe_mode, mode_to_convolve, random_channels
+from .convolutions import CHANNELS, channels_fit, describe_mode, mode_to_convolve, random_channels
 
 
+@fitted.attributes(
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    scale_=fitted.number(fitted.POSITIVE),
+    kernels_=fitted.floats(2, None, None, LENGTH),
+    dilations_=fitted.wholes(None, low=1),
+    **CHANNELS,
+)
 @dataclass(eq=False, repr=False)
 class CompetingConvolutions(Representation):
     """Replace time by how often each of several convolutions wins: signal x group x dilation x kernel x count.
@@ -66,7 +73,7 @@ class CompetingConvolutions(Representation):
 
     makes_features = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         mode, size = mode_to_convolve(self, X)
         self._axis = mode + 1
         groups = checked_count(self.n_groups, "n_groups", 2) // 2
@@ -80,8 +87,14 @@ class CompetingConvolutions(Representation):
         self.scale_ = float(to_host(TensorScaler("global").fit(X).scale_).item())
         self.kernels_, self.dilations_ = as_like(kernels, X), as_like(dilations, X)
         self._starts, self._channels = as_like(starts, X), as_like(channels, X)
-        modes = (2, groups, len(dilations), kernels.shape[2], 2)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        signals, groups, kernels, _ = self.kernels_.shape
+        modes = (signals, groups, self.dilations_.shape[0], kernels, 2)
         return (prod(modes),) if self.vectorize else modes
+
+    def _fits(self) -> dict[str, Any]:
+        return {**super()._fits(), **channels_fit(self, 2 * self.kernels_.shape[1] * self.dilations_.shape[0])}
 
     @property
     def _unit(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...data import NOT_FINITE, Axes, Axis, Metadata
+from ...data import NOT_FINITE, Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like, computed, is_lazy, rows_of, to_host
 from ..preparation._base import checked_choice, checked_count
 from ._loops import LENGTH, Loops, convolutions, proportions
@@ -18,8 +18,18 @@ from .base import Representation, as_double
 
 _GOLDEN = (np.sqrt(5) + 1) / 2
 _LOOKED_AT = 256  # training samples whose convolutions give the biases
+CHANNELS = dict.fromkeys(("_starts", "_channels"), fitted.wholes(None, low=0))
+"""The channels of each place, one after the other, and where they start; see `channels_fit`."""
 
 
+@fitted.attributes(
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    _unit=fitted.number(fitted.POSITIVE),
+    kernels_=fitted.floats(84, LENGTH),
+    dilations_=fitted.wholes(None, low=1),
+    biases_=fitted.floats(None, None),
+    **CHANNELS,
+)
 @dataclass(eq=False, repr=False)
 class Convolutions(Representation):
     """Replace time by how often convolutions exceed thresholds: (channel x) kernel x dilation x threshold.
@@ -78,12 +88,12 @@ class Convolutions(Representation):
 
     makes_features = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         mode, size = mode_to_convolve(self, X)
         checked_choice(self.kernels, "kernels", ("fixed", "random"))
         others = tuple(int(one) for one in X.shape[1:])
         others = others[:mode] + others[mode + 1 :]
-        n_combinations, in_front = self._combinations(others)
+        n_combinations = prod(self._combinations(others))
         rng = check_random_state(self.random_state)
         self._axis = mode + 1
         if self.kernels == "fixed":
@@ -101,19 +111,30 @@ class Convolutions(Representation):
         self.biases_ = as_like(self._learned_biases(X, thresholds, rng), X)
         for name in ("kernels_", "dilations_", "_starts", "_channels"):
             setattr(self, name, as_like(getattr(self, name), X))
-        modes = (*in_front, *shape, thresholds)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        shape, mode = self.sample_shape_in_, self._axis - 1
+        in_front = self._combinations((*shape[:mode], *shape[mode + 1 :]))
+        modes = (*in_front, self.kernels_.shape[0], self.dilations_.shape[0], self.biases_.shape[1])
         return (prod(modes),) if self.vectorize else modes
 
-    def _combinations(self, others: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        """Return the number of combinations of channels, and the modes that they make."""
+    def _fits(self) -> dict[str, Any]:
+        places, thresholds = self.biases_.shape
+        return {
+            **super()._fits(),
+            **channels_fit(self, places),
+            "biases_": prod(self._shape_out()) == places * thresholds,
+        }
+
+    def _combinations(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the modes that combinations of channels make."""
         if self.channels == "combine":
-            return 1, ()
+            return ()
         if self.channels == "each":
-            return prod(others), others
+            return others
         if isinstance(self.channels, str):
             raise ValueError(f'channels must be "combine", "each" or a whole number; got channels={self.channels!r}')
-        count = checked_count(self.channels, "channels")
-        return count, (count,)
+        return (checked_count(self.channels, "channels"),)
 
     def _chosen_channels(self, n_channels: int, n_combinations: int, rng: np.random.RandomState) -> tuple[Array, Array]:
         """Return the channels of each combination, kernel and dilation one after the other, and where they start."""
@@ -195,6 +216,18 @@ def mode_to_convolve(transformer: Any, X: Any) -> tuple[int, int]:
             "Resize the samples, or use EqualLength"
         )
     return mode, size
+
+
+def channels_fit(transformer: Any, n_places: int) -> dict[str, Any]:
+    """Return whether the places of a fitted transformer have channels of the samples, and dilations no longer."""
+    shape, starts, channels = transformer.sample_shape_in_, transformer._starts, transformer._channels
+    size = shape[transformer._axis - 1]
+    ends = starts[0] == 0 and starts[-1] == len(channels) and len(starts) == n_places + 1
+    return {
+        "_starts": ends and (starts[1:] > starts[:-1]).all(),
+        "_channels": channels.max() < prod(shape) // size,
+        "dilations_": size >= LENGTH and (transformer.dilations_ <= (size - 1) // (LENGTH - 1)).all(),
+    }
 
 
 def random_channels(n_channels: int, times: int, repeats: int, rng: np.random.RandomState) -> tuple[Array, Array]:

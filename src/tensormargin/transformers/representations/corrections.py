@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...data import NO_METADATA, Metadata
+from ...data import NO_METADATA, Metadata, fitted
 from ...runtime import Array, FloatArray, as_array, as_like, cast, like, namespace
 from ..preparation._base import checked_choice, checked_count, checked_number, needed_groups
 from ..preparation._passes import added, by_chunk, chunked, floating, mapped, statistics, widest, without_explained
@@ -18,6 +18,7 @@ from .base import Representation, as_double
 from .mode_maps import MapsModes
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Detrend(MapsModes):
     """Remove polynomial drifts from each run of samples, or from each sample along a mode.
@@ -61,13 +62,13 @@ class Detrend(MapsModes):
         """Whether weight maps are drawn on the transformed samples: if these depend on others of their run."""
         return self.mode is None
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_count(self.degree, "degree", 0)
         if self.mode is not None:
-            return super()._learn(X, metadata)
-        self._groups(metadata)
-        self.matrices_, self.modes_ = [], ()
-        return self.sample_shape_in_
+            super()._learn(X, metadata)
+        else:
+            self._groups(metadata)
+            self.matrices_, self.modes_ = [], ()
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         basis = _polynomials(size, int(self.degree))
@@ -139,6 +140,7 @@ def _without_drift(X: Any, positions: Array, drifts: dict[int, Any], rows: Float
     return without_explained(X, positions, rows, drifts[0][0]) if len(positions) else cast(X, floating(X), copy=True)
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Clip(Representation):
     """Limit entries to an interval around zero, so that outliers do not dominate distances.
@@ -159,9 +161,8 @@ class Clip(Representation):
 
     _keeps_modes: ClassVar[bool] = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_number(self.limit, "limit")
-        return self.sample_shape_in_
 
     def _represent(self, part: FloatArray) -> Array:
         return np.clip(part, -self.limit, self.limit)
@@ -173,6 +174,11 @@ class Clip(Representation):
         return "outliers limited"
 
 
+@fitted.attributes(
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    _matrix=fitted.floats(None, None) | None,
+    reference_=fitted.floats(None) | None,
+)
 @dataclass(eq=False, repr=False)
 class Spectra(Representation):
     """Correct spectra for scatter, and take smoothed derivatives.
@@ -207,7 +213,7 @@ class Spectra(Representation):
     (20, 5, 5, 200)
     """
 
-    scatter: str | None = "snv"
+    scatter: Literal["snv", "msc"] | None = "snv"
     derivative: int = 0
     window: int | None = None
     degree: int = 2
@@ -220,7 +226,7 @@ class Spectra(Representation):
         """Whether weight maps are drawn on the transformed samples: if spectra are corrected one by one."""
         return self.scatter is not None
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_choice(self.scatter, "scatter", ("snv", "msc", None))
         mode = self._mode(self.mode, X.ndim - 1)
         self._axis = mode + 1
@@ -230,7 +236,15 @@ class Spectra(Representation):
         if self.scatter == "msc":
             mean = TensorScaler(mode, with_std=False).fit(X).mean_
             self.reference_ = namespace(mean).reshape(mean, (-1,))
-        return self.sample_shape_in_
+
+    def _fits(self) -> dict[str, Any]:
+        fits, size = super()._fits(), self.sample_shape_in_[self._axis - 1]
+        reference, matrix = (size,) * (self.scatter == "msc"), (size, size) if self.window is not None else ()
+        return {
+            **fits,
+            "reference_": getattr(self.reference_, "shape", ()) == reference,
+            "_matrix": getattr(self._matrix, "shape", ()) == matrix,
+        }
 
     def _filter(self, size: int) -> Array | None:
         """Return the matrix of the Savitzky-Golay filter, or None."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...data import Axes, Axis, Metadata
+from ...data import Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_choice
 from ..preparation._passes import added, reduced
@@ -31,6 +31,13 @@ _CLOSE, _MOST_STEPS = 1e-10, 50  # of the Riemannian mean
 RULES = ("ledoit-wolf", "oas")
 
 
+@fitted.attributes(
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    _time_axis=fitted.whole(1, "sample_shape_in_") | fitted.ABSENT,
+    _filters=fitted.list_of(fitted.floats(None, 6)),
+    reference_=fitted.floats(None, None, None) | None,
+    floor_=fitted.number(0),
+)
 @dataclass(eq=False, repr=False)
 class Covariances(Representation):
     """Replace samples by the covariance of their channels: channel x channel (x band).
@@ -80,7 +87,7 @@ class Covariances(Representation):
     """
 
     mode: int | str = 0
-    metric: str = "log"
+    metric: Literal["log", "tangent", "none"] = "log"
     shrinkage: str | float = "oas"
     bands: Any = None
     sfreq: float | None = None
@@ -90,15 +97,29 @@ class Covariances(Representation):
     _mode_parameters: ClassVar[tuple[str, ...]] = ("mode", "time")
     makes_features = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_choice(self.metric, "metric", ("log", "tangent", "none"))
         check_shrinkage(self.shrinkage)
         order = X.ndim - 1
         self._axis = self._mode(self.mode, order) + 1
         self._filters = [] if self.bands is None else self._designed(X)
         self.floor_, self.reference_ = self._learned(X)
-        channels, bands = int(X.shape[self._axis]), (len(self._filters),) if self._filters else ()
+
+    def _shape_out(self) -> tuple[int, ...]:
+        channels, bands = self.sample_shape_in_[self._axis - 1], (len(self._filters),) if self._filters else ()
         return (channels * (channels + 1) // 2, *bands) if self.vectorize else (channels, channels, *bands)
+
+    def _fits(self) -> dict[str, Any]:
+        check_shrinkage(self.shrinkage)
+        fits, size = super()._fits(), self.sample_shape_in_[self._axis - 1]
+        shape = (max(1, len(self._filters)), size, size) if self.metric == "tangent" else ()
+        bands = [] if self.bands is None else checked_bands(self.bands, self.sfreq)
+        apart = not bands or getattr(self, "_time_axis", self._axis) != self._axis
+        return {
+            **fits,
+            "reference_": getattr(self.reference_, "shape", ()) == shape,
+            "_filters": len(self._filters) == len(bands) * apart,
+        }
 
     def _designed(self, X: Any) -> list[Array]:
         """Return the filter of each band."""
@@ -212,6 +233,7 @@ def _positive(matrices: FloatArray, floor: float) -> FloatArray:
     return of_eigenvalues(matrices, lambda values: np.maximum(values, floor))
 
 
+@fitted.attributes(n_regions_=fitted.whole(2), reference_=fitted.floats("n_regions_", "n_regions_") | None)
 @dataclass(eq=False, repr=False)
 class Connectome(Representation):
     """Turn correlations between regions into symmetric matrices of Fisher's z.
@@ -254,20 +276,26 @@ class Connectome(Representation):
     (20, 6, 6)
     """
 
-    source: str = "matrix"
+    source: Literal["matrix", "series", "triangle"] = "matrix"
     fisher: bool = True
     vectorize: bool = False
     tangent: bool = False
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_choice(self.source, "source", ("matrix", "series", "triangle"))
         self.n_regions_ = self._regions(tuple(int(size) for size in X.shape[1:]))
-        pairs = self.n_regions_ * (self.n_regions_ + (1 if self.tangent else -1)) // 2
         self.reference_ = None
         if self.tangent:
             total, count = reduced(X, self._sum_of, added)
             self.reference_ = as_like(total / count, X)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        pairs = self.n_regions_ * (self.n_regions_ + (1 if self.tangent else -1)) // 2
         return (pairs,) if self.vectorize else (self.n_regions_, self.n_regions_)
+
+    def _fits(self) -> dict[str, Any]:
+        known = self.n_regions_ == self._regions(self.sample_shape_in_)
+        return {**super()._fits(), "n_regions_": known, "reference_": (self.reference_ is not None) == self.tangent}
 
     def _sum_of(self, part: Any) -> tuple[FloatArray, int]:
         """Return the sum of some correlation matrices, and their number."""

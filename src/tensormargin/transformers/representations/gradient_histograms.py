@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...data import Axes, Axis, Metadata
+from ...data import Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray
 from ..preparation._base import checked_count
 from .base import Representation
@@ -18,6 +18,7 @@ _FLOOR = 1e-2  # energy of a flat neighbourhood, relative to the mean over the p
 _AROUND = 3  # cells of a neighbourhood, in both modes
 
 
+@fitted.attributes(_axes=fitted.tuple_of(*[fitted.whole(1, "sample_shape_in_")] * 2))
 @dataclass(eq=False, repr=False)
 class GradientHistograms(Representation):
     """Replace pixels by histograms of the directions of gradients: row of cells x column of cells x direction.
@@ -57,7 +58,7 @@ class GradientHistograms(Representation):
     makes_features = True
     _mode_parameters: ClassVar[tuple[str, ...]] = ("modes",)
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         rule = f"modes must be two different modes of the samples, rows and columns; got modes={self.modes!r}"
         if not isinstance(self.modes, tuple | list) or len(self.modes) != 2 or X.ndim < 3:
             raise ValueError(f"{rule} for samples of {X.ndim - 1} modes")
@@ -65,10 +66,16 @@ class GradientHistograms(Representation):
         if rows == columns:
             raise ValueError(f"{rule}, which are the same")
         self._axes = rows + 1, columns + 1
-        most = checked_count(self.n_cells, "n_cells")
-        cells = [min(most, int(X.shape[axis])) for axis in self._axes]
-        shape = (*cells, checked_count(self.n_directions, "n_directions", 2))
+        checked_count(self.n_cells, "n_cells")
+        checked_count(self.n_directions, "n_directions", 2)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        cells = (min(int(self.n_cells), self.sample_shape_in_[axis - 1]) for axis in self._axes)
+        shape = (*cells, int(self.n_directions))
         return (prod(shape),) if self.vectorize else shape
+
+    def _fits(self) -> dict[str, Any]:
+        return {"_axes": len(set(self._axes)) == 2, **super()._fits()}
 
     def _represent(self, part: FloatArray) -> Array:
         pictures = np.moveaxis(part, self._axes, (-2, -1))

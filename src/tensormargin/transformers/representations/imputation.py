@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...data import Axes, Metadata, Views
+from ...data import Axes, Metadata, Views, fitted
 from ...runtime import Array, FloatArray, as_like, is_lazy, like, to_host
 from ..preparation._base import checked_choice, checked_count, checked_number
 from ..preparation._passes import added, floating, mapped, reduced
 from .base import Representation, as_double
 
 
+@fitted.attributes(
+    sample_shape_out_=fitted.shape | fitted.map_of(samples=fitted.shape, missing=fitted.shape),
+    _axis=fitted.whole(1, "sample_shape_in_"),
+    mean_=fitted.floats("*sample_shape_in_"),
+    components_=fitted.floats(None, "*sample_shape_in_") | None,
+    noise_=fitted.number(0) | None,
+    n_iter_=fitted.whole(1),
+)
 @dataclass(eq=False, repr=False)
 class Impute(Representation):
     """Fill in missing entries (NaN), and say which they were.
@@ -66,7 +74,7 @@ class Impute(Representation):
       missing  1 x 3, float64
     """
 
-    method: str = "mean"
+    method: Literal["mean", "interpolate", "low-rank"] = "mean"
     mode: int | str = -1
     rank: int = 3
     mask: bool = False
@@ -76,10 +84,9 @@ class Impute(Representation):
     _takes_nan: ClassVar[bool] = True
     _keeps_modes: ClassVar[bool] = True
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_choice(self.method, "method", ("mean", "interpolate", "low-rank"))
         self._axis = self._mode(self.mode, X.ndim - 1) + 1
-        shape = tuple(int(size) for size in X.shape[1:])
         rank = checked_count(self.rank, "rank")
         checked_count(self.max_iter, "max_iter")
         checked_number(self.tol, "tol")
@@ -90,10 +97,16 @@ class Impute(Representation):
         self.noise_: float | None = None
         self.n_iter_ = 1
         if self.method == "low-rank":
-            mean = self._fit_components(X, mean, min(rank, prod(shape)))
+            mean = self._fit_components(X, mean, min(rank, prod(self.sample_shape_in_)))
         self.mean_ = as_like(mean, X)
-        # Shapes by name are those of views, which no other transformer of one array makes.
-        return {"samples": shape, "missing": shape} if self.mask else shape  # type: ignore[return-value]
+
+    def _shape_out(self) -> Any:
+        shape = self.sample_shape_in_  # shapes by name are those of views, which no other such transformer makes
+        return {"samples": shape, "missing": shape} if self.mask else shape
+
+    def _fits(self) -> dict[str, Any]:
+        low_rank = self.components_ is not None and self.noise_ is not None
+        return {**super()._fits(), "components_": low_rank == (self.method == "low-rank")}
 
     def _fit_components(self, X: Any, mean: FloatArray, rank: int) -> FloatArray:
         """Set the components and the noise, by the EM algorithm; return a better mean."""

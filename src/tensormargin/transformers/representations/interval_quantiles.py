@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Axes, Axis, Metadata
+from ...data import Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_count
 from .base import Representation
@@ -19,6 +19,7 @@ _SIGNALS = ("samples", "differences", "second differences", "spectrum")
 _SHORTEST = 4  # entries of the shortest intervals: fewer are the samples themselves
 
 
+@fitted.attributes(_axis=fitted.whole(1, "sample_shape_in_"), intervals_=fitted.floats(None, 2, low=0, high=1))
 @dataclass(eq=False, repr=False)
 class IntervalQuantiles(Representation):
     """Replace time by quantiles over intervals: (channel x) signal x interval x quantile.
@@ -65,7 +66,7 @@ class IntervalQuantiles(Representation):
     mode: int | str = -1
     vectorize: bool = False
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
+    def _learn(self, X: Any, metadata: Metadata) -> None:
         mode = self._mode(self.mode, X.ndim - 1)
         size, sizes = int(X.shape[mode + 1]), [int(one) for one in X.shape[1:]]
         if size < 3:
@@ -73,15 +74,22 @@ class IntervalQuantiles(Representation):
                 f"second differences need at least 3 entries along mode={self.mode}; got n_features = {size}"
             )
         self._axis = mode + 1
-        others = (*sizes[:mode], *sizes[mode + 1 :], len(_SIGNALS))
-        one = prod(others) * checked_count(self.n_quantiles, "n_quantiles", 2)
+        one = prod(sizes) // size * len(_SIGNALS) * checked_count(self.n_quantiles, "n_quantiles", 2)
         most = checked_count(self.n_features, "n_features") // one
         depths = range(2, checked_count(self.depth, "depth") + 1)
         fitting = [depth for depth in depths if size >> (depth - 1) >= _SHORTEST and len(_dyadic(depth)) <= most]
         intervals = _dyadic(max(fitting, default=1))
         self.intervals_ = as_like(intervals, X)
-        modes = (*others, len(intervals), int(self.n_quantiles))
+
+    def _shape_out(self) -> tuple[int, ...]:
+        shape, mode = self.sample_shape_in_, self._axis - 1
+        modes = (*shape[:mode], *shape[mode + 1 :], len(_SIGNALS), self.intervals_.shape[0], int(self.n_quantiles))
         return (prod(modes),) if self.vectorize else modes
+
+    def _fits(self) -> dict[str, Any]:
+        number = len(self.intervals_)
+        depth = next((depth for depth in range(1, 21) if 2 * (2**depth - 1) - depth >= number), 1)
+        return {**super()._fits(), "intervals_": np.array_equal(self.intervals_, _dyadic(depth))}
 
     def _represent(self, part: FloatArray) -> Array:
         series = np.moveaxis(part, self._axis, -1)

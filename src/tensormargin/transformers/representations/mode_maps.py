@@ -8,15 +8,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...data import NO_METADATA, Axes, Axis, Metadata
+from ...data import NO_METADATA, Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
 from ..preparation._base import KeepsTensors, LearnsFromLabels, checked_choice, checked_count, checked_number
 from ..preparation._passes import added, number_and_sum, reduced, statistics, widest
-from ..preparation.resizing import apply_matrices
+from ..preparation.resizing import apply_matrices, matrices_fit
 from ..preparation.scaling import TensorScaler
 from .covariances import check_shrinkage, matrix_power, shrunk
 
 
+@fitted.attributes(
+    modes_=fitted.list_of(fitted.whole(0), kind=tuple), matrices_=fitted.list_of(fitted.floats(None, None), "modes_")
+)
 class MapsModes(KeepsTensors):
     """A transformer that multiplies samples by one matrix along each of some modes.
 
@@ -29,15 +32,19 @@ class MapsModes(KeepsTensors):
     modes_: tuple[int, ...]
     matrices_: list[Array]
 
-    def _learn(self, X: Any, metadata: Metadata) -> tuple[int, ...]:
-        shape = list(self.sample_shape_in_)
-        modes = tuple(self._mode(mode, len(shape)) for mode in self._given_modes())
+    def _learn(self, X: Any, metadata: Metadata) -> None:
+        modes = tuple(self._mode(mode, len(self.sample_shape_in_)) for mode in self._given_modes())
         if len(set(modes)) < len(modes) or not modes:
             raise ValueError(f"mode must name at least one mode, and none of them twice; got mode={self.mode!r}")
         self.matrices_, self.modes_ = self._matrices(X, modes), modes
-        for mode, matrix in zip(modes, self.matrices_, strict=True):
-            shape[mode] = matrix.shape[0]
-        return tuple(shape)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        sizes = {mode: len(matrix) for mode, matrix in zip(self.modes_, self.matrices_, strict=True)}
+        return tuple(sizes.get(mode, size) for mode, size in enumerate(self.sample_shape_in_))
+
+    def _fits(self) -> dict[str, Any]:
+        distinct = len(set(self.modes_)) == len(self.modes_)
+        return {"modes_": distinct, **super()._fits(), "matrices_": matrices_fit(self, self.modes_)}
 
     def _given_modes(self) -> tuple[Any, ...]:
         return tuple(self.mode) if isinstance(self.mode, tuple | list) else (self.mode,)
@@ -72,6 +79,7 @@ class MapsModes(KeepsTensors):
         return Axis("component", "", np.arange(1.0, len(matrix) + 1)) if self._mixes_entries else axis
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class ModeMap(MapsModes):
     """Multiply samples by a given matrix along a mode.
@@ -121,6 +129,7 @@ class ModeMap(MapsModes):
         return f"samples were multiplied by a given matrix along {self._along()}"
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Smooth(MapsModes):
     """Smooth samples along modes, such as time, wavelength or space.
@@ -193,6 +202,7 @@ def _laplacian(size: int, width: float) -> FloatArray:
     return (cosines.T / np.sqrt(1.0 + width**2 * eigenvalues)) @ cosines
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Differences(MapsModes):
     """Take differences of neighbouring entries along a mode, which removes levels and (in second order) drifts.
@@ -228,6 +238,7 @@ class Differences(MapsModes):
         return f"samples were replaced by their differences{times} along {self._along()}"
 
 
+@fitted.attributes()
 @dataclass(eq=False, repr=False)
 class Decimate(MapsModes):
     """Keep every q-th entry along a mode after a low-pass filter, as SciPy's `decimate` does.
@@ -271,6 +282,7 @@ class Decimate(MapsModes):
         return f"samples were decimated along {self._along()} by {self.factor}, after a low-pass filter ({self.method})"
 
 
+@fitted.attributes(covariance_=fitted.floats(None, None))
 @dataclass(eq=False, repr=False)
 class Whiten(MapsModes):
     """Make the entries along a mode, such as channels, uncorrelated and of unit variance over the training samples.
@@ -317,6 +329,7 @@ class Whiten(MapsModes):
         return f"{self._along()} was whitened by its covariance over the training samples (shrinkage {how})"
 
 
+@fitted.attributes(explained_variance_ratio_=fitted.floats(None) | None)
 @dataclass(eq=False, repr=False)
 class Project(MapsModes):
     """Project a mode, such as bands or voxels, on a few components: principal ones, a given basis, or an atlas.
@@ -400,6 +413,7 @@ def _given_basis(basis: Any, size: int) -> FloatArray:
     return given.astype(np.float64)
 
 
+@fitted.attributes(classes_=fitted.labels())
 @dataclass(eq=False, repr=False)
 class Xdawn(LearnsFromLabels, MapsModes):
     """Spatial filters that enhance the responses evoked in each class (Rivet et al. 2009).

@@ -130,7 +130,9 @@ function item(text) {
 function newRun(run) {
   const made = document.getElementById("run").content.cloneNode(true).firstElementChild;
   made.id = run.id;
-  made.innerHTML = made.innerHTML.replaceAll("RUN", run.id);
+  for (const part of made.querySelectorAll("[id], [for]")) {
+    for (const own of part.attributes) own.value = own.value.replace(/RUN$/, run.id);
+  }
   const act = (name, work) => one(made, name).addEventListener("click", (event) => attempt(event.target, work));
   act(".stop", async () => show(await ask(`runs/${run.id}/stop`, {})));
   act(".resume", async () => show(await ask(`runs/${run.id}/resume`, {})));
@@ -173,6 +175,7 @@ function showFiles(made, run) {
   one(made, ".files").replaceChildren(...links);
   const shown = run.files.filter((name) => /\.(html|png|svg)$/.test(name)).map((name) => {
     const part = document.createElement(name.endsWith(".html") ? "iframe" : "img");
+    if (part.sandbox) part.sandbox = "allow-scripts allow-downloads";
     part.src = address(name);
     part.title = part.alt = name;
     return part;
