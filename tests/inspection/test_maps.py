@@ -33,9 +33,12 @@ from tensormargin import (
     load_model,
     save_model,
 )
+from tensormargin.data import Axis
 from tensormargin.inspection import ModelChain
-from tensormargin.io import BadFileError
+from tensormargin.io import BadFileError, SampleSet
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
+from tensormargin.report import field_pictures, model_page, render
+from tensormargin.report.page import Picture
 from tensormargin.report.viewer import three_digits
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
@@ -102,7 +105,7 @@ def test_maps_are_zero_outside_of_masks_and_crops(scans, masked, tmp_path, optio
         assert not values[~inside].any()
         assert values[inside].all()
         assert values[PLACES["house"]] > 0 > values[PLACES["face"]]
-        assert image.header["descrip"].item() == b"positive: house against face"
+        assert image.header["descrip"].item() == b"positive = house, negative = face"
 
 
 def test_entries_that_reach_the_classifier():
@@ -137,7 +140,7 @@ SCHEMES = [(("face", "house"), "ovo"), (tuple(PLACES), "ovo"), (tuple(PLACES), "
 
 @pytest.mark.parametrize(("classes", "scheme"), SCHEMES)
 class TestSigns:
-    """Of each binary problem, the class that the title names first is positive at its place, in every file."""
+    """Of each binary problem, the class that is told to be positive is so at its place, in every file and figure."""
 
     @pytest.fixture
     def fitted(self, classes, scheme, tmp_path):
@@ -146,19 +149,74 @@ class TestSigns:
         save_model(tmp_path / "m.skops", model, {"affine": AFFINE.tolist()})
         return model
 
-    def check(self, titles, maps):
-        for title, one in zip(titles, maps, strict=True):
-            positive, negative = re.fullmatch(r"(?:.*positive: )?(\w+) against (\w+|the rest)\)?", title).groups()
-            assert one[PLACES[positive]] > 0
-            others = set(PLACES) - {positive} if negative == "the rest" else {negative}
-            assert all(one[PLACES[other]] < 0 for other in others)
+    def check(self, texts, maps):
+        for text, values in zip(texts, maps, strict=True):
+            found = re.search(
+                r"(?:red|positive) = (for |higher in |)(\w+), (?:blue|negative) = (against |lower in |)(\w+)", text
+            )
+            more, positive, less, negative = found.groups()
+            assert values[PLACES[positive]] > 0
+            assert (more, less) in {("", ""), ("for ", "against "), ("higher in ", "lower in ")}
+            assert bool(more) == (negative == positive)
+            others = set(PLACES) - {positive} if more else {negative}
+            assert all(values[PLACES[other]] < 0 for other in others)
 
     def test_in_python(self, fitted, classes):
-        names = ModelChain.of(fitted).problem_names
+        chain = ModelChain.of(fitted)
         X, y = planted(*classes)
-        self.check(names, fitted.coef_)
-        self.check(names, activation_pattern(fitted, X, y))
-        assert len(names) == (1 if len(classes) == 2 else 3)
+        self.check([text.signs for text in chain.map_texts("weight")], fitted.coef_)
+        self.check([text.colours for text in chain.map_texts("pattern")], activation_pattern(fitted, X, y))
+        assert len(chain.problem_names) == (1 if len(classes) == 2 else 3)
+
+    def test_in_the_report(self, fitted, classes, tmp_path):
+        X, y = planted(*classes)
+        samples = SampleSet(X, y, None, None, AFFINE, "x.nii", "file", ())
+        page = model_page(fitted, load_model(tmp_path / "m.skops").facts, samples)
+        (shown,) = (section.content["maps"] for section in page.sections if section.template == "maps.html")
+        each = [problem["maps"] for problem in shown["problems"]]
+        self.check([maps[0]["signs"] for maps in each], activation_pattern(fitted, X, y))
+        self.check([maps[1]["signs"] for maps in each], fitted.coef_)
+        assert "speak" not in re.sub(r"<script.*?</script>", "", render(page), flags=re.DOTALL)
+
+    def test_in_tables_of_clusters_of_the_command(self, fitted, classes, tmp_path):
+        X, y = planted(*classes)
+        patterns = activation_pattern(fitted, X, y)
+        save_model(tmp_path / "p.skops", fitted, {"affine": AFFINE.tolist()}, patterns=patterns)
+        written("maps", tmp_path / "p.skops", "-o", tmp_path / "maps")
+        head, *rows = csv.reader((tmp_path / "maps" / "pattern-clusters.csv").read_text().splitlines())
+        assert head[0] == "signs"
+        self.check(dict.fromkeys(row[0] for row in rows), patterns)
+
+    def test_in_figures_of_fields(self, classes, scheme, monkeypatch):
+        """Of channels, lines, images and spectra, each with a class at a place of its own."""
+        labels = []
+
+        def collected(draw, *arguments, caption, size, **options):
+            ax = np.atleast_1d(draw(*arguments, **options))[0]
+            labels.append(" ".join(one.get_ylabel() for one in ax.figure.axes))
+            plt.close("all")
+            return Picture("", caption)
+
+        monkeypatch.setattr("tensormargin.report.field_figures.picture", collected)
+        names, places = ["Fz", "C3", "Cz", "C4", "Pz"], {"face": (0, 1), "house": (3, 6), "shoe": (4, 3)}
+        y = np.repeat(classes, 20)
+        X = np.random.default_rng(0).normal(size=(len(y), 5, 8))
+        for label in classes:
+            X[(y == label, *places[label])] += 4.0
+        model = TensorMarginClassifier("full", multi_class=scheme).fit(X, y)
+        waves = Axis("wavelength", "nm", np.arange(8) + 400.0)
+        for axes in (
+            (Axis("channel", "", names), Axis("time", "ms", np.arange(8.0))),
+            (waves,),
+            (Axis("excitation", "nm", np.arange(5.0)), waves),
+            (Axis("x", "mm", np.arange(5.0)), Axis("y", "mm", np.arange(8.0))),
+        ):
+            texts = ModelChain.of(model).map_texts("pattern")
+            for values, text in zip(activation_pattern(model, X, y), texts, strict=True):
+                labels.clear()
+                assert field_pictures(values if len(axes) == 2 else values.sum(axis=0), axes, text)
+                for words in (label.replace("\n", " ") for label in labels):
+                    assert text.colours in words or text.signs in words
 
     def test_in_nifti_files(self, fitted, tmp_path):
         written("inspect", tmp_path / "m.skops", "--weight-map", tmp_path / "w.nii.gz")
@@ -179,17 +237,18 @@ class TestSigns:
 
     def test_in_pictures(self, fitted, tmp_path):
         written("inspect", tmp_path / "m.skops", "--weight-map", tmp_path / "w.png")
-        names = ModelChain.of(fitted).problem_names
-        files = [tmp_path / "w.png"] if len(names) == 1 else [tmp_path / f"w-{k}.png" for k in (1, 2, 3)]
-        for file, name in zip(files, names, strict=True):
-            text = Image.open(file).text
-            assert (text["Title"], text["Description"]) == (f"weight, {name}", f"positive: {name}")
+        texts = ModelChain.of(fitted).map_texts("weight")
+        files = [tmp_path / "w.png"] if len(texts) == 1 else [tmp_path / f"w-{k}.png" for k in (1, 2, 3)]
+        for file, text in zip(files, texts, strict=True):
+            metadata = Image.open(file).text
+            assert (metadata["Title"], metadata["Description"]) == (text.title, text.colours)
+        self.check([Image.open(file).text["Description"] for file in files], fitted.coef_)
 
     def test_in_tables_of_clusters(self, fitted):
-        for name, one in zip(ModelChain.of(fitted).problem_names, fitted.coef_, strict=True):
-            table = cluster_table(one, AFFINE, signs=f"positive: {name}")
-            assert f"in absolute value; positive: {name}" in repr(table).splitlines()[0]
-            assert f"positive: {name}" in table._repr_html_()
+        for text, values in zip(ModelChain.of(fitted).map_texts("weight"), fitted.coef_, strict=True):
+            table = cluster_table(values, AFFINE, signs=text.signs)
+            assert f"in absolute value; {text.signs}" in repr(table).splitlines()[0]
+            assert text.signs in table._repr_html_()
 
 
 def test_a_class_called_rest_is_not_the_rest():
@@ -204,7 +263,7 @@ def test_long_names_of_classes_are_in_a_header_extension(tmp_path):
     save_model(tmp_path / "m.skops", TensorMarginClassifier("cp", 1).fit(X, np.array([names[one] for one in y])))
     written("inspect", tmp_path / "m.skops", "--weight-map", tmp_path / "w.nii")
     header = nibabel.load(tmp_path / "w.nii").header
-    said = f"positive: {names['house']} against {names['face']}"
+    said = f"positive = {names['house']}, negative = {names['face']}"
     assert header.extensions[0].get_content().decode() == said
     assert header["descrip"].item().decode()[:-3] == said[: len(header["descrip"].item().decode()) - 3]
     assert header["descrip"].item().endswith(b"...")
@@ -217,12 +276,12 @@ class TestPatternsInModelFiles:
         first, again = (nibabel.load(path) for path in (masked / "p.nii.gz", tmp_path / "again.nii.gz"))
         np.testing.assert_array_equal(first.get_fdata(), again.get_fdata())
         np.testing.assert_array_equal(again.affine, AFFINE)
-        assert again.header["descrip"].item() == b"positive: house against face"
+        assert again.header["descrip"].item() == b"positive = house, negative = face"
         written("report", masked / "m.skops", "-o", tmp_path / "alone.html")
         page = (tmp_path / "alone.html").read_text()
         assert "<h2>Pattern and weight</h2>" in page
         assert re.search(r'"kinds": \["activation pattern", "weight"\]', page)
-        assert "Clusters of the activation pattern, house against face: positive: house against face" in page
+        assert "Clusters of the activation pattern, house against face: positive = house, negative = face" in page
 
     def test_of_several_views(self, tmp_path):
         X, y = planted("face", "house")
@@ -370,7 +429,7 @@ def test_the_value_at_the_crosshair_is_that_of_the_file(browser, masked):
 def test_figures_name_the_sign_beside_their_colours():
     X, y = planted("face", "house")
     model = TensorMarginClassifier("cp", 1).fit(X[:, 0], y)
-    sign = "positive: house against face"
+    sign = "red = house, blue = face"
     names = ["Fz", "C3", "Cz", "C4", "Pz"]
     drawn = [
         *plot_weight(model).ravel(),

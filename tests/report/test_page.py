@@ -273,10 +273,8 @@ def test_words_and_the_order_of_classes_are_the_same_everywhere(reports, kind):
     assert [row["label"] for row in data.data["classes"]] == order
     for one, other in re.findall(r"(class \d) against (class \d)", text):
         assert order.index(one) > order.index(other)  # the class that positive values speak for comes first
-    for line in re.findall(
-        r"Blue \(negative\) speaks for (class \d), red \(positive\) for (class \d)", path.read_text()
-    ):
-        assert order.index(line[0]) < order.index(line[1])
+    for red, blue in re.findall(r"red = (class \d), blue = (class \d)", path.read_text()):
+        assert order.index(red) > order.index(blue)
 
 
 def test_regular_expression_for_minus_zero():

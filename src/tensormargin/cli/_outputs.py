@@ -178,15 +178,15 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
 
 def save_maps(path: Path, what: str, maps: Any, chain: ModelChain, **more: Any) -> list[Path]:
     """Write the weights or patterns of all binary problems, named and with what their signs mean."""
-    from ..inspection import meaning_of_sign
     from ..plots import save_map
 
+    texts, picture = chain.map_texts(what), path.suffix.lower() == ".png"
     return save_map(
         path,
         maps,
-        title=[f"{what}, {name}" for name in chain.problem_names],
-        several="files" if path.suffix.lower() == ".png" else "last",
-        signs=[meaning_of_sign(name) for name in chain.problem_names],
+        title=[text.title for text in texts],
+        several="files" if picture else "last",
+        signs=[text.colours if picture else text.signs for text in texts],
         **more,
     )
 

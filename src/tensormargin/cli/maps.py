@@ -13,7 +13,7 @@ from ._options import FORMATS
 from ._outputs import beside, blaming, check_outputs, refusals, save_maps, say_written, written_together
 
 if TYPE_CHECKING:
-    from ..inspection import ModelChain
+    from ..inspection import MapText, ModelChain
     from ..io import ModelFile, SampleSet
 
 _EXAMPLES = f"""
@@ -108,20 +108,21 @@ def _files(stem: Path, maps: Any, space: tuple[Any, Any], about: tuple[str, Mode
     for path in (stem.with_name(stem.name + ending) for ending in endings):
         shown = background.values if path.suffix == ".png" and background is not None else None
         written += save_maps(path, what, maps, chain, affine=affine, mode_axes=axes, background=shown)
-    written += _field_pictures(stem, maps, axes, [f"{what}, {name}" for name in chain.problem_names])
+    written += _field_pictures(stem, maps, axes, chain.map_texts(what))
     if what == "pattern":
-        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, affine if volume else None, chain))
+        place = affine if volume else None
+        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, place, chain.map_texts(what)))
     return written
 
 
-def _field_pictures(stem: Path, maps: Any, axes: Any, titles: list[str]) -> list[Path]:
+def _field_pictures(stem: Path, maps: Any, axes: Any, texts: list[MapText]) -> list[Path]:
     """Write what the field of the samples is used to: topographies, butterfly plots, spectra."""
     from base64 import b64decode
 
     from ..io import MARK, replacing
     from ..report import field_pictures
 
-    drawn = [picture for one, title in zip(maps, titles, strict=True) for picture in field_pictures(one, axes, title)]
+    drawn = [picture for one, text in zip(maps, texts, strict=True) for picture in field_pictures(one, axes, text)]
     paths = [stem.with_name(f"{stem.name}-field-{number + 1}.svg") for number in range(len(drawn))]
     for path, picture in zip(paths, drawn, strict=True):
         with replacing(path) as temporary:
@@ -129,17 +130,16 @@ def _field_pictures(stem: Path, maps: Any, axes: Any, titles: list[str]) -> list
     return paths
 
 
-def _clusters(path: Path, maps: Any, affine: Any, chain: ModelChain) -> Path:
+def _clusters(path: Path, maps: Any, affine: Any, texts: list[MapText]) -> Path:
     """Write the clusters of the maps of all binary problems as one table."""
     import csv
 
     from ..inspection import cluster_table
     from ..io import neutral, replacing
 
-    names = chain.problem_names
     tables = [cluster_table(one, affine) for one in maps]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["positive for", *tables[0].columns])
-        rows.writerows([neutral(name), *row] for name, table in zip(names, tables, strict=True) for row in table.rows())
+        rows.writerow(["signs", *tables[0].columns])
+        rows.writerows([neutral(t.signs), *row] for t, table in zip(texts, tables, strict=True) for row in table.rows())
     return path

@@ -12,8 +12,8 @@ from ..runtime.lazy import lazy_exports
 if TYPE_CHECKING:
     from .clusters import ClusterTable, cluster_table
     from .margins import Bound, MarginReport, cantelli_bound, margin_report
-    from .model_chain import AveragedClassifier, ModelChain, affine_form, weight_maps
-    from .model_steps import check_metadata_for, fit_model, last_estimator, meaning_of_sign, metadata_for_last_step
+    from .model_chain import AveragedClassifier, MapText, ModelChain, affine_form, weight_maps
+    from .model_steps import check_metadata_for, fit_model, last_estimator, metadata_for_last_step
     from .model_steps import needs_groups, predicted_labels, samples_for_last_step
     from .patterns import ViewMaps, activation_pattern, format_feature_views, pattern_of, view_maps, view_shares
     from .pull_backs import AffineForm, NotAffineError, every_step, register_pull_back, remembered_shape

@@ -36,7 +36,7 @@ class ClusterTable:
         Entries with at least this absolute value, and not zero, belong to clusters.
     clusters : tuple of Cluster
     signs : str
-        What positive values mean, if it is known.
+        What the signs mean, if it is known.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def cluster_table(
     smallest : int, default=1
         Least number of entries of a cluster.
     signs : str, optional
-        What positive values mean, to be written above the table: "positive: house against face".
+        What the signs mean, to be written above the table: "positive = house, negative = face".
 
     Examples
     --------

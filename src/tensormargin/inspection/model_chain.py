@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -55,6 +55,14 @@ _HOLDERS = {
     "optuna.OptunaSearchCV": "best_estimator_",
     "optuna_integration.OptunaSearchCV": "best_estimator_",
 }
+
+
+class MapText(NamedTuple):
+    """What stands next to a map of a binary problem: its title, and what its signs mean in numbers and in colours."""
+
+    title: str
+    signs: str
+    colours: str
 
 
 @dataclass(frozen=True)
@@ -115,9 +123,30 @@ class ModelChain:
         The class named first is the one that positive scores, weights and patterns speak for: with two classes and in
         pairs the later one of ``classes_``, as in scikit-learn.
         """
-        problems = self.classifier.problems_
-        with_rest = self.classifier.multi_class_ == "ovr" and len(problems) > 1
-        return [f"{positive} against {'the rest' if with_rest else negative}" for negative, positive in problems]
+        problems, rest = self.classifier.problems_, "the rest"
+        return [f"{positive} against {rest if self._with_rest else negative}" for negative, positive in problems]
+
+    def map_texts(self, what: str = "") -> list[MapText]:
+        """Return what stands next to the maps of each binary problem; ``what`` they are, "weight" or "pattern".
+
+        A weight separates one class from the rest, a pattern is higher or lower in it.
+        """
+        weight = what.startswith("weight")
+        texts = []
+        for name, (negative, positive) in zip(self.problem_names, self.classifier.problems_, strict=True):
+            sides = [str(positive), str(negative)]
+            if self._with_rest:
+                sides = [f"{side} {positive}" for side in (("for", "against") if weight else ("higher in", "lower in"))]
+            signs, colours = (
+                ", ".join(f"{end} = {side}" for end, side in zip(ends, sides, strict=True))
+                for ends in (("positive", "negative"), ("red", "blue"))
+            )
+            texts.append(MapText(f"{what}, {name}" if what else name, signs, colours))
+        return texts
+
+    @property
+    def _with_rest(self) -> bool:
+        return self.classifier.multi_class_ == "ovr" and len(self.classifier.problems_) > 1
 
     @property
     def confounds_by_view(self) -> list[tuple[str, Deconfound]]:

@@ -109,8 +109,3 @@ def predicted_labels(model: Any, X: Any, metadata: Metadata | Array | None = Non
     """Return the predictions of a fitted model, whose steps get the metadata that they need."""
     ready, more = samples_for_last_step(model, X, metadata), metadata_for_last_step(model, metadata)
     return np.asarray(last_estimator(model).predict(ready, **more))
-
-
-def meaning_of_sign(problem: str) -> str:
-    """Return what a positive value of a map means, for files and figures; ``problem`` is one of `problem_names`."""
-    return f"positive: {problem}"

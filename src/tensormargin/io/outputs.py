@@ -167,7 +167,7 @@ def _is_table(head: bytes) -> bool:
     cells = next(csv.reader(lines[:1]), [])
     return (
         "predicted" in cells
-        or cells[:2] == ["positive for", "peak"]
+        or cells[:2] in (["signs", "peak"], ["positive for", "peak"])  # the latter in 0.2
         or any(re.search(r"(^|: )(weight|pattern), ", cell) for cell in cells)
     )
 

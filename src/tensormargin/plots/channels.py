@@ -104,7 +104,7 @@ def plot_channels(
         Whether the colours are diverging and symmetric about zero; otherwise they go from the smallest to the largest
         value.
     label : str, optional
-        What the colours stand for, such as "positive: house against face".
+        What the colours stand for, such as "red = house, blue = face".
 
     Examples
     --------

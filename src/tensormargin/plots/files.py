@@ -53,7 +53,7 @@ def save_map(
     mode_axes : tuple of Axis, or dictionary of them for several views, optional
         For PNG and CSV: names, units and coordinates of the modes of a map.
     signs : str or sequence of str, optional
-        What positive values of a map mean, "positive: house against face"; a list for several maps. It is written
+        What the signs of a map mean, "positive = house, negative = face"; a list for several maps. It is written
         beside the colours and into the metadata of a PNG file ("Description"), into the header of a NIfTI file
         (``descrip``, 80 bytes; if it is longer, also into a header extension) and of a column in a CSV file.
 

@@ -51,7 +51,7 @@ def plot_convergence(model: Any, *, problem: int = 0, ax: Axes | None = None) ->
     >>> gap.get_yscale()
     'log'
     """
-    title = style.problem_title(model, problem)
+    title = style.map_text(model, problem).title
     clf = ModelChain.of(model).classifier
     if isinstance(clf, AveragedClassifier):
         raise ValueError(
@@ -124,7 +124,7 @@ def plot_factors(
     >>> len(axes)
     2
     """
-    style.problem_title(model, problem)
+    style.map_text(model, problem)  # raises for problems that do not exist
     chain, view = ModelChain.of(model), style.checked_view(model, view)
     clf = chain.classifier
     weight, shape = (clf.weight_, clf.sample_shape_) if view is None else (clf.weight_[view], clf.sample_shape_[view])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, axes_in, colour_mode, colour_order
-from ..inspection import ModelChain, activation_pattern, meaning_of_sign, view_maps, weight_maps
+from ..inspection import ModelChain, activation_pattern, view_maps, weight_maps
 from ..runtime import Array, FloatArray
 from . import style
 
@@ -59,7 +59,7 @@ def plot_map(
         Names, units and coordinates of the modes, for labels and ticks. Of three modes with one of colours (red, green,
         blue), the channels are drawn side by side, over a background in its colours.
     label : str, optional
-        What the colours (of a line, its height) stand for, such as "positive: house against face".
+        What the colours (of a line, its height) stand for, such as "red = house, blue = face".
 
     Examples
     --------
@@ -167,7 +167,7 @@ def plot_weight(
 ) -> Array:
     """Draw the weight of a binary problem and, given samples, its activation pattern.
 
-    Positive values speak for the class that the title names first. Only the pattern should be interpreted.
+    The class of each sign stands beside the colours. Only the pattern should be interpreted.
 
     Parameters
     ----------
@@ -204,30 +204,29 @@ def plot_weight(
     >>> [ax.get_title() for ax in axes.ravel()]
     ['weight, 1 against -1', 'pattern, 1 against -1']
     """
-    classes = style.problem_title(model, problem)
-    sign, view = meaning_of_sign(classes), style.checked_view(model, view)
+    texts = {what: style.map_text(model, problem, what) for what in ("weight", "pattern")}
+    view = style.checked_view(model, view)
     known = axes_in(X) if mode_axes is None else mode_axes
     chain = ModelChain.of(model)
     modes: AnyAxes
     if view is not None:
         found = view_maps(model, X, y, groups, confounds)
-        classes, modes = f"{view}, {classes}", chain.axes_of_view_maps(known)
+        modes = chain.axes_of_view_maps(known)
         weight = found.weights[view][problem]
         pattern = None if found.patterns is None else found.patterns[view][problem]
     else:
         modes = chain.axes_of_maps(known)
         pattern = None if X is None else activation_pattern(model, X, y, groups, confounds)[problem]
         weight = weight_maps(model, None if pattern is None else pattern.shape)[problem]
-    maps = {f"weight, {classes}": weight}
-    if pattern is not None:
-        maps[f"pattern, {classes}"] = pattern
+    maps = {"weight": weight} if pattern is None else {"weight": weight, "pattern": pattern}
     columns, width, height = _layout(weight)
     rows = len(maps) if columns > 1 else 1  # maps of several panels are below each other, others side by side
     across = columns if columns > 1 else len(maps)
     drawn = style.panels(axes, (rows, across), width * len(maps) / rows, height * rows).reshape(len(maps), -1)
-    for row, (title, one) in zip(drawn, maps.items(), strict=True):
-        own = style.fitting_axes(modes, one.shape, view)
-        plot_map(one, background=background, axes=row, title=title, mode_axes=own, label=sign)
+    for row, (what, values) in zip(drawn, maps.items(), strict=True):
+        text, own = texts[what], style.fitting_axes(modes, values.shape, view)
+        title = text.title if view is None else f"{view}: {text.title}"
+        plot_map(values, background=background, axes=row, title=title, mode_axes=own, label=text.colours)
     return drawn
 
 
@@ -252,13 +251,17 @@ def _layout(values: Array) -> tuple[int, float, float]:
 
 
 def _draw_line(ax: Panel, values: FloatArray, background: FloatArray | None, axis: Axis) -> None:
+    from matplotlib import colormaps
+
     places = style.line_places(axis, len(values))
     if background is not None:
         right = ax.twinx()
         right.plot(places, background, color=style.GREY, linewidth=1.0, alpha=0.6)
         right.set_ylabel("background", color=style.GREY)
     ax.axhline(0.0, color=style.DARK, linewidth=0.8)
-    ax.plot(places, values, color=style.BLUE, linewidth=1.3, marker="o" if len(values) == 1 else None)
+    ax.plot(places, values, color=style.DARK, linewidth=1.3, marker="o" if len(values) == 1 else None)
+    for end, side in ((0.0, np.minimum), (1.0, np.maximum)):  # the colours of signs, as in images
+        ax.fill_between(places, side(values, 0.0), color=colormaps[style.DIVERGING](0.1 + 0.8 * end), linewidth=0.0)
     ax.set_xlabel(style.mode_label(axis, 0), **style.VERBATIM)
     style.tidy(ax)
     if axis.values is not None and not style.is_scale(axis):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, checked_axes
-from ..inspection import ModelChain
+from ..inspection import MapText, ModelChain
 from ..io import MARK
 from ..runtime import Array, FloatArray, from_extra, join_with_and
 
@@ -159,12 +159,12 @@ def wrapped(label: str | None) -> str:
     return "\n".join(fill(line, _WIDEST_LABEL) for line in (label or "").splitlines())
 
 
-def problem_title(model: Any, problem: int) -> str:
-    """Return the title of a binary problem, which names its classes; raise ValueError if there is no such problem."""
-    names = ModelChain.of(model).problem_names
-    if not 0 <= problem < len(names):
-        raise ValueError(f"problem counts the {len(names)} binary problems from 0; got problem={problem!r}")
-    return names[problem]
+def map_text(model: Any, problem: int, what: str = "") -> MapText:
+    """Return what stands next to a map of a binary problem; raise ValueError if there is no such problem."""
+    texts = ModelChain.of(model).map_texts(what)
+    if not 0 <= problem < len(texts):
+        raise ValueError(f"problem counts the {len(texts)} binary problems from 0; got problem={problem!r}")
+    return texts[problem]
 
 
 def checked_view(model: Any, view: str | None) -> str | None:

@@ -71,7 +71,7 @@ def plot_topography(
         Largest absolute value of the colours, which are symmetric about zero; by default that of the values.
     colorbar : bool, default=True
     label : str, optional
-        What the colours stand for, such as "positive: house against face".
+        What the colours stand for, such as "red = house, blue = face".
 
     Examples
     --------

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..data import Orientation, millimetres, resampled
-from ..inspection import meaning_of_sign, weight_maps
+from ..inspection import MapText, weight_maps
 from ..io import ModelFile
 from ..runtime import Array, FloatArray
 from .maps import Layers
-from .style import GREEN, VERBATIM, add_scale, colour_limits, panels, peak, problem_title, with_blanks
+from .style import GREEN, VERBATIM, add_scale, colour_limits, map_text, panels, peak, with_blanks
 
 # Each cut: the axis that it is perpendicular to, its name, and the axes of its rows (upwards) and columns.
 CUTS = ((0, "sagittal", 2, 1), (1, "coronal", 2, 0), (2, "axial", 1, 0))
@@ -53,7 +53,7 @@ def plot_volume(
     axes : sequence of 3 Axes, optional
     title : str, optional
     label : str, optional
-        What the colours stand for, such as "positive: house against face".
+        What the colours stand for, such as "red = house, blue = face".
 
     Examples
     --------
@@ -123,12 +123,14 @@ def view_map(
     >>> pattern[1, 2, 3] = 1.0
     >>> view = view_map(pattern, np.diag([2, 2, 2, 1]), title="pattern")  # in a notebook: the last line of a cell
     """
-    values, words, stored = _map_of(model, problem)
+    values, text, stored = _map_of(model, problem)
     given = next((one for one in (affine, stored) if one is not None), np.eye(4))
-    title = words if title is None else title
     if find_spec("nilearn") is None:
         under, its_affine = (None, None) if background is None else _parts(background)
-        return plot_volume(values, given, background=under, background_affine=its_affine, title=title)
+        title = text.title if title is None else title
+        options: dict[str, Any] = {"background": under, "background_affine": its_affine, "label": text.colours}
+        return plot_volume(values, given, title=title, **options)
+    title = "; ".join(filter(None, (text.title, text.colours))) if title is None else title
     import nibabel
     from nilearn.plotting import view_img
 
@@ -139,19 +141,18 @@ def view_map(
     return view_img(image, bg_img=False if background is None else background, title=title or None, **options)
 
 
-def _map_of(model: Any, problem: int) -> tuple[FloatArray, str, Any]:
-    """Return the map to show, its title and its affine if one is known."""
+def _map_of(model: Any, problem: int) -> tuple[FloatArray, MapText, Any]:
+    """Return the map to show, what stands next to it, and its affine if one is known."""
     stored = None
     if isinstance(model, ModelFile):
         stored = (model.facts.get("about") or {}).get("affine")
         model = model.model
     if not hasattr(model, "predict"):
-        return np.asarray(model, np.float64), "", stored
-    title = f"weight; {meaning_of_sign(problem_title(model, problem))}"
+        return np.asarray(model, np.float64), MapText("", "", ""), stored
     maps = weight_maps(model)
     if isinstance(maps, dict):
         raise ValueError(f"the model has several views, {', '.join(maps)}; give the map of one of them")
-    return np.asarray(maps[problem], np.float64), title, stored
+    return np.asarray(maps[problem], np.float64), map_text(model, problem, "weight"), stored
 
 
 def _layout(extent: FloatArray) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, colour_mode
-from ..inspection import ModelChain, NotAffineError, meaning_of_sign
+from ..inspection import MapText, ModelChain, NotAffineError
 from ..plots import (
     FEWEST_CHANNELS,
     WAVENUMBERS,
@@ -89,12 +89,13 @@ def _heads_of_views(found: ModelMaps, problems: Sequence[int], sample_axes: AnyA
     if by_view is None:
         return []
     what, maps = ("weight", by_view.weights) if by_view.patterns is None else ("activation pattern", by_view.patterns)
+    texts = found.chain.map_texts(what)
     groups = []
     for view, axes in found.chain.axes_of_view_maps(sample_axes).items():
         if figures_for(axes) != CHANNELS or axes is None or not np.any(found.chain.classifier.view_scale_[view]):
             continue
         for k in problems[:_MOST_PROBLEMS]:
-            drawn = _topographies(*_channels_first(maps[view][k], axes), f"{what}, {names[k]}", f" (view {view})")
+            drawn = _topographies(*_channels_first(maps[view][k], axes), texts[k], f" (view {view})")
             groups += [{"name": f"view {view}, {names[k]}", "pictures": drawn}] if drawn else []
     return groups
 
@@ -114,9 +115,9 @@ def _of_samples(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes)
     what, maps, means = drawn
     if wanted == COLOURS:
         return _colours(axes, means)
-    names, problems = chain.problem_names, problems[:_MOST_PROBLEMS]
+    names, texts, problems = chain.problem_names, chain.map_texts(what), problems[:_MOST_PROBLEMS]
     groups = [
-        {"name": names[k], "pictures": _DRAWN[wanted](maps[k], axes, f"{what}, {names[k]}", means)}
+        {"name": names[k], "pictures": _DRAWN[wanted](maps[k], axes, texts[k], means)}
         for k in problems
         if k < len(maps)
     ]
@@ -130,10 +131,10 @@ def _of_samples(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes)
     return Section(heading, "field.html", {"text": text, "groups": groups, "what": "binary problem"})
 
 
-def field_pictures(values: Array, axes: Axes | None, title: str) -> list[Picture]:
+def field_pictures(values: Array, axes: Axes | None, text: MapText) -> list[Picture]:
     """Return the figures of the field of samples with these axes for one map; none if they ask for none."""
     wanted = figures_for(axes)
-    return [] if axes is None or wanted not in _DRAWN else _DRAWN[wanted](values, axes, title, {})
+    return [] if axes is None or wanted not in _DRAWN else _DRAWN[wanted](values, axes, text, {})
 
 
 def single_axes(chain: ModelChain, sample_axes: AnyAxes) -> Axes | None:
@@ -158,13 +159,13 @@ def _maps(found: ModelMaps) -> tuple[str, Array, dict[str, FloatArray]] | None:
 # channels x time or frequency
 
 
-def _channel_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+def _channel_pictures(values: Array, axes: Axes, text: MapText, means: Mapping[str, FloatArray]) -> list[Picture]:
     matrix, modes = _channels_first(values, axes)
-    drawn = _topographies(matrix, modes, title)
+    drawn = _topographies(matrix, modes, text)
     if len(matrix) <= _MOST_CHANNELS:
-        caption = f"One line per channel: {title}. The channels with the largest values are named."
-        drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=_scale(title), caption=caption, height=3.2))
-    options: dict[str, Any] = {"label": _scale(title), "caption": f"Channels by name: {title}."}
+        caption = f"One line per channel: {text.title}. The channels with the largest values are named."
+        drawn.append(_wide(plot_butterfly, matrix, modes, ylabel=text.signs, caption=caption, height=3.2))
+    options: dict[str, Any] = {"label": text.colours, "caption": f"Channels by name: {text.title}."}
     drawn.append(_wide(plot_channels, matrix, modes, height=min(7.0, max(3.0, 1.2 + 0.13 * len(matrix))), **options))
     return drawn
 
@@ -174,7 +175,7 @@ def _channels_first(values: Array, axes: Axes) -> tuple[Array, Axes]:
     return (values, axes) if (channel_mode(axes) or 0) == 0 else (values.T, axes[::-1])
 
 
-def _topographies(matrix: Array, modes: Axes, title: str, where: str = "") -> list[Picture]:
+def _topographies(matrix: Array, modes: Axes, text: MapText, where: str = "") -> list[Picture]:
     """Return maps on the head at the times (or frequencies) at which channels differ most; none without positions."""
     if not _on_head(modes[0]):
         return []
@@ -183,9 +184,9 @@ def _topographies(matrix: Array, modes: Axes, title: str, where: str = "") -> li
     names = [str(name) for name in modes[0].values]
     known = electrode_positions(names)
     lacking = listed([name for name in names if name not in known], most=8)
-    caption = f"On the head, where the channels differ most: {title}{where}."
+    caption = f"On the head, where the channels differ most: {text.title}{where}."
     caption += f" Left out, since their place is not known: {lacking}." if lacking else ""
-    options: dict[str, Any] = {"titles": titles, "label": _scale(title), "caption": caption, "height": 2.5}
+    options: dict[str, Any] = {"titles": titles, "label": text.colours, "caption": caption, "height": 2.5}
     return [_wide(plot_topographies, matrix[:, places].T, names, **options)]
 
 
@@ -217,7 +218,10 @@ def _add_components(chain: ModelChain, problems: Sequence[int], axes: Axes, grou
             titles = [f"component {place + 1}" for place in range(len(factor))]
             scaled = factor / np.maximum(np.abs(factor).max(axis=1, keepdims=True), 1e-300)
             names = [str(name) for name in axis.values]
-            caption = "Channel factors of the components of the weight, each scaled to its largest value."
+            caption = (
+                "Channel factors of the components of the weight, each scaled to its largest value. The sign of a "
+                "component means nothing."
+            )
             drawn = _wide(plot_topographies, scaled, names, titles=titles, caption=caption, height=2.5)
             group["pictures"].append(drawn)
 
@@ -241,23 +245,24 @@ def _spectral_mode(axes: Axes, kind: str | None) -> int | None:
     return max(found, key=lambda mode: len(axes[mode].values)) if found else None
 
 
-def _spectral_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
+def _spectral_pictures(values: Array, axes: Axes, text: MapText, means: Mapping[str, FloatArray]) -> list[Picture]:
     mode = _spectral_mode(axes, "spectra")
     mode = len(axes) - 1 if mode is None else mode
     others = tuple(other for other in range(len(axes)) if other != mode)
     line = np.asarray(values, np.float64).mean(axis=others)
     below = {name: own.mean(axis=others) for name, own in means.items()} or None
     over = f", mean over {' and '.join(axes[other].label or f'mode {other + 1}' for other in others)}" if others else ""
-    words = f"At full resolution: {title}{over}" + ("; beneath it, the mean of each class." if below else ".")
-    options: dict[str, Any] = {"means": below, "ylabel": _scale(title), "height": 4.6 if below else 3.0}
-    drawn = [_wide(plot_spectra, {title: line}, axes[mode], caption=words, **options)]
+    words = f"At full resolution: {text.title}{over}" + ("; beneath it, the mean of each class." if below else ".")
+    options: dict[str, Any] = {"means": below, "ylabel": text.signs, "height": 4.6 if below else 3.0}
+    drawn = [_wide(plot_spectra, {text.title: line}, axes[mode], caption=words, **options)]
     if len(axes) == 2:
-        drawn += _image_pictures(values if mode else values.T, axes if mode else axes[::-1], title, means)
+        drawn += _image_pictures(values if mode else values.T, axes if mode else axes[::-1], text, means)
     return drawn
 
 
-def _image_pictures(values: Array, axes: Axes, title: str, means: Mapping[str, FloatArray]) -> list[Picture]:
-    return [_wide(plot_channels, values, axes, label=_scale(title), caption=f"Along both modes: {title}.", height=3.4)]
+def _image_pictures(values: Array, axes: Axes, text: MapText, means: Mapping[str, FloatArray]) -> list[Picture]:
+    caption = f"Along both modes: {text.title}."
+    return [_wide(plot_channels, values, axes, label=text.colours, caption=caption, height=3.4)]
 
 
 def _colours(axes: Axes, means: Mapping[str, FloatArray]) -> Section | None:
@@ -269,12 +274,6 @@ def _colours(axes: Axes, means: Mapping[str, FloatArray]) -> Section | None:
     caption = f"The mean picture of each class{shown}, in its colours."
     drawn = _wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5))
     return Section("Colours", "field.html", {"text": "", "groups": [{"pictures": [drawn]}]})
-
-
-def _scale(title: str) -> str:
-    """Return the label of the values of a map with a title such as "weight, house against face"."""
-    what, _, problem = title.partition(", ")
-    return f"{what}\n{meaning_of_sign(problem)}"
 
 
 def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float, **options: Any) -> Picture:

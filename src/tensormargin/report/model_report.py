@@ -361,7 +361,7 @@ def _words_on_maps(found: ModelMaps, maps: Mapping[str, Array], whose: str) -> s
     parts = [
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted. The weight says how the classes are separated, not where they differ: entries may only cancel "
-        "noise. Positive values speak for the class that is named first.",
+        "noise.",
         f"The pattern is of {whose}."
         if "activation pattern" in maps
         else "The pattern needs the samples: tensormargin report MODEL DATA.",

@@ -378,9 +378,9 @@ def _covariates(about: Mapping[str, Any], name: str, weights: Array, modes: Axes
 
 def _covariate_table(chain: ModelChain, entries: Sequence[str], kinds: Mapping[str, Array]) -> dict[str, Any]:
     """Return a table of the weight and the pattern of each covariate."""
-    names = chain.problem_names
-    columns = ["covariate"]
-    columns += [f"{kind}, {names[k]}" if len(names) > 1 else kind for k in range(len(names)) for kind in kinds]
-    values = [own[k] for k in range(len(names)) for own in kinds.values()]
+    columns, n_problems = ["covariate"], len(chain.problem_names)
+    texts = [chain.map_texts(kind)[k] for k in range(n_problems) for kind in kinds]
+    columns += [f"{text.title} ({text.signs})" for text in texts]
+    values = [own[k] for k in range(n_problems) for own in kinds.values()]
     cells = [[(short_number(own[place]), float(own[place])) for own in values] for place in range(len(entries))]
     return table(columns, [[entry, *own] for entry, own in zip(entries, cells, strict=True)])

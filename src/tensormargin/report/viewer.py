@@ -27,11 +27,11 @@ from ..data import (
     resampled,
 )
 from ..inspection import (
+    MapText,
     ModelChain,
     NotAffineError,
     ViewMaps,
     cluster_table,
-    meaning_of_sign,
     pattern_of,
     view_maps,
     weight_maps,
@@ -201,7 +201,7 @@ def map_content(
     shown in mm, over the background and with tables of clusters.
     """
     display = display or Display()
-    names, sides = chain.problem_names, chain.classifier.problems_
+    names, texts = chain.problem_names, {what: chain.map_texts(what) for what in maps}
     shape = next(iter(maps.values())).shape[1:]
     space, below, under = _orientation(affine, shape), background, "the mean sample"
     if display.anatomy is not None and display.anatomy.values.shape == shape:  # not after a step that cannot be undone
@@ -231,12 +231,14 @@ def map_content(
             "shape": space.shape,
             "extent": (np.array(space.shape)[list(space.order)] * space.voxel_size).tolist(),
         },
-        "clusters": [] if space is None else _cluster_content(names, kind, maps[kind], affine),
+        "clusters": [] if space is None else _cluster_content(texts[kind], maps[kind], affine),
         "problems": [
             {
                 "name": names[k],
-                "sides": "Blue (negative) speaks for {}, red (positive) for {}".format(*sides[k]),
-                "maps": [packed_map(values[k], kind, space) for kind, values in maps.items()],
+                "maps": [
+                    {**packed_map(values[k], kind, space), "signs": texts[kind][k].colours}
+                    for kind, values in maps.items()
+                ],
             }
             for k in range(n_shown(chain, maps))
         ],
@@ -262,11 +264,11 @@ def _colours(axes: Axes, shape: Sequence[int]) -> dict[str, Any] | None:
     return {"mode": mode, "names": names, "order": colour_order(axes[mode])}
 
 
-def _cluster_content(names: Sequence[str], kind: str, maps: Array, affine: Any) -> list[dict[str, Any]]:
+def _cluster_content(texts: Sequence[MapText], maps: Array, affine: Any) -> list[dict[str, Any]]:
     """Return the tables of the clusters of a map per binary problem."""
     tables = []
-    for name, one in zip(names[:_MOST_TABLES], maps, strict=False):
-        table = cluster_table(one, affine, smallest=_SMALLEST, signs=meaning_of_sign(name))
+    for text, one in zip(texts[:_MOST_TABLES], maps, strict=False):
+        table = cluster_table(one, affine, smallest=_SMALLEST, signs=text.signs)
         shown = f", the {_MOST_CLUSTERS} largest peaks of which are listed" if len(table) > _MOST_CLUSTERS else ""
         words = (
             f"{table.signs}; {counted(len(table), 'cluster')} of {_SMALLEST} or more entries of at least "
@@ -275,7 +277,7 @@ def _cluster_content(names: Sequence[str], kind: str, maps: Array, affine: Any) 
         )
         rows = table.rows()[:_MOST_CLUSTERS]
         if rows:
-            tables.append({"name": name, "kind": kind, "words": words, "columns": table.columns, "rows": rows})
+            tables.append({"title": text.title, "words": words, "columns": table.columns, "rows": rows})
     return tables
 
 

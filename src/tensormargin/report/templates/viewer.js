@@ -250,7 +250,7 @@ class Viewer {
     const remark = reduced ? `; long modes are shown as means of neighbouring entries, the largest single entry is ${peak}` : "";
     const least = this.threshold ? `; hidden below ${(this.threshold * this.map.largest).toPrecision(3)}` : "";
     this.root.querySelector("[data-range]").textContent = `from -${largest} to ${largest}${least}${remark}`;
-    this.root.querySelector("[data-sides]").textContent = this.content.problems[this.problem].sides;
+    this.root.querySelector("[data-signs]").textContent = this.map.signs;
   }
 
   drawCut(cut) {
