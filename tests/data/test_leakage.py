@@ -221,6 +221,64 @@ def test_a_search_keeps_copies_together_and_warns():
         np.testing.assert_array_equal(one, other)
 
 
+NEAR_COPIES = {
+    "noise": lambda X: X + 1e-9 * np.random.default_rng(1).standard_normal(X.shape),
+    "factor": lambda X: 2 * X,
+    "sign": lambda X: -X / 3,
+    "rounding": lambda X: X.astype(np.float32).astype(float),
+    "text": lambda X: np.vectorize(lambda value: float(f"{value:.7g}"))(X),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_COPIES)
+def test_a_search_keeps_near_copies_together_and_warns(name):
+    X = np.random.default_rng(0).standard_normal((60, 5, 6))
+    X, y = np.concatenate([X, NEAR_COPIES[name](X)]), np.tile(np.arange(60) % 2, 2)
+    search = TensorMarginClassifierCV(("full",), lams=(10.0,), mus=(0.0,), random_state=0)
+    with pytest.warns(LeakageWarning, match="60 of 120 samples are copies, up to a factor and rounding, of other"):
+        search.fit(X, y)
+    assert search.best_score_ < 0.75
+    for train, test in search.splits(y, X=X):
+        assert not set(train % 60) & set(test % 60)
+
+
+@pytest.mark.parametrize("where", ["file", "dask", "views", "ragged", "large"])
+def test_near_copies_are_found_wherever_the_samples_are(where, tmp_path):
+    import dask.array as da
+
+    X = np.random.default_rng(0).standard_normal((40, 5, 6 if where != "large" else 9000))
+    X = np.concatenate([X, X[:20] * 1.7 + 1e-9])
+    np.save(tmp_path / "X.npy", X)
+    given = {
+        "file": lambda: np.load(tmp_path / "X.npy", mmap_mode="r"),
+        "dask": lambda: da.from_array(X, chunks=(7, 5, 4)),
+        "views": lambda: Views(a=X, b=X[:, :2]),
+        "ragged": lambda: [sample[:, : 4 + row % 2] for row, sample in enumerate(X)],
+        "large": lambda: X,
+    }[where]()
+    assert sorted(found(given)) == [[row, row + 40] for row in range(20)]
+
+
+def no_copies():
+    rng = np.random.default_rng(0)
+    template = rng.standard_normal((12, 12))
+    yield "multiples of one sample", rng.random((300, 1, 1)) * template
+    yield "sparse counts", np.unique(rng.poisson(0.05, (3000, 5, 4)), axis=0)
+    yield (
+        "binary pictures of any brightness",
+        np.unique(rng.random((3000, 4, 4)) < 0.3, axis=0)[:300] * rng.random((300, 1, 1)),
+    )
+    yield "constants and zeros", np.concatenate([np.repeat(np.arange(9.0)[:, None], 40, 1), rng.random((50, 40))])
+    yield "dead channels", np.concatenate([1 + 1e-9 * rng.random((20, 5, 8)), rng.standard_normal((50, 5, 8))])
+    yield "small changes of a large mean", 1e6 * template + rng.standard_normal((2000, 12, 12))
+    yield "single precision in kelvin", (300 + 0.1 * rng.standard_normal((2000, 40))).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "X"), list(no_copies()))
+def test_samples_that_are_alike_without_being_copies(name, X):
+    assert found(X) == []
+
+
 def test_copies_are_separated_where_a_class_has_nothing_else():
     X, y = np.zeros((20, 3, 4)), np.arange(20) % 2
     with pytest.warns(LeakageWarning, match="19 of 20 samples are exact copies"):

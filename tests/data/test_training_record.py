@@ -236,7 +236,20 @@ class TestRecords:
         X[0, 0, 0] = -0.0
         record = TrainingRecord.of(X[:20])
         assert record.compare(X.astype(np.float32)).used.tolist() == [True] * 20 + [False] * 10
-        assert not record.compare(X * (1 + 1e-6)).used[1:].any()
+
+    @pytest.mark.parametrize("view", [lambda X: X, lambda X: {"a": X, "b": X[:, :2]}])
+    def test_copies_up_to_a_factor_and_rounding_are_found(self, view):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((30, 4, 5))
+        record = TrainingRecord.of(view(X[:20]))
+        for copies in (-2 * X, X + 1e-9 * rng.standard_normal(X.shape), np.round(X, 6), X.astype(np.float32) / 3):
+            assert record.compare(view(copies)).used.tolist() == [True] * 20 + [False] * 10
+        assert not record.compare(view(X + 1e-2 * rng.standard_normal(X.shape))).used.any()
+        facts = json.loads(json.dumps(record.facts))
+        for own in facts["views"].values():
+            del own["signatures"]  # as in a model of 0.2
+        assert not TrainingRecord(facts).compare(view(2 * X)).used.any()
+        assert TrainingRecord(facts).compare(view(X)).used.sum() == 20
 
     def test_of_samples_that_differ_in_length(self):
         rng = np.random.default_rng(0)

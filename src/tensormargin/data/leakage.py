@@ -12,7 +12,7 @@ import numpy as np
 
 from ..runtime import Array, dtype_of, escaped, is_foreign, is_lazy, like, namespace, rows_of, to_host
 from .conversion import is_ragged
-from .sample_summaries import digests, survey
+from .sample_summaries import digests, signatures, survey, views_by_name, with_near_copies
 from .validation import Metadata, checked_groups, chunked_along_samples, names_of
 from .views import COVARIATES, Views, views_or_array, views_or_samples
 
@@ -40,7 +40,7 @@ class LeakageWarning(UserWarning):
 
 
 def duplicate_samples(X: Any) -> list[Array]:
-    """Return the sets of samples (of Views: in all views) that are bitwise identical, each as ascending rows."""
+    """Return the sets of samples (of Views: in all views) that are copies, each as ascending rows."""
     X = views_or_array(views_or_samples(X, ragged=True))
     if not isinstance(X, Views) and prod(X.shape) == 0:
         return []
@@ -51,17 +51,38 @@ def duplicate_samples(X: Any) -> list[Array]:
 
 
 def content_ranks(X: Any) -> Array:
-    """Return an integer per sample, from 0, that depends on its entries, not on its position; equal for copies only."""
+    """Return an integer per sample, from 0, that depends on its entries, not on its position; equal for copies only.
+
+    Copies have the same entries up to rounding and to a factor, see `sample_summaries.signatures`.
+    """
     if isinstance(X, Views) and X.contents is not None:
         return X.contents
     if isinstance(X, Views):
         return _ranks(np.stack([content_ranks(array) for array in X.values()], axis=1))
+    contents = _exact_ranks(X)
+    if is_lazy(X):
+        return with_near_copies(contents, survey(chunked_along_samples(X)).signatures)
+    if is_ragged(X):
+        return with_near_copies(contents, np.concatenate([signatures(np.asarray(one)[None]) for one in X]))
+    directions = signatures(_probes(X))
+    found = with_near_copies(contents, directions)
+    if np.array_equal(found, contents) and np.isfinite(directions).all():  # the rest need not be read
+        return contents
+    step = max(1, _BYTES_AT_ONCE // max(1, prod(X.shape[1:]) * dtype_of(X).itemsize))
+    parts = (to_host(X[start : min(start + step, X.shape[0]), ...]) for start in range(0, X.shape[0], step))
+    return with_near_copies(contents, np.concatenate([signatures(part) for part in parts]))
+
+
+def _exact_ranks(X: Any) -> Array:
+    """Return the same for copies with identical entries."""
     if is_lazy(X):
         return _ranks(survey(chunked_along_samples(X)).digests)
     if is_ragged(X):
         digests = zip(X, sample_digests(X), strict=True)
         return _ranks(np.array([f"{one.shape} {one.dtype} {digest.hex()}" for one, digest in digests]))
-    _, alike, counts = np.unique(_probe_keys(X), return_inverse=True, return_counts=True)
+    probes = _probes(X)
+    keys = probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
+    _, alike, counts = np.unique(keys, return_inverse=True, return_counts=True)
     alike = alike.ravel()
     rows = np.flatnonzero(counts[alike] > 1)
     if not len(rows) or prod(X.shape[1:]) <= _PROBES:
@@ -87,6 +108,7 @@ def describe_duplicates(
     X: Any, groups: Any = None, kept: bool = False, names: Sequence[str] | None = None
 ) -> str | None:
     """Return a message, with a remedy, about copies that splits may separate, or None; ``kept``: own folds do not."""
+    X = views_or_samples(X, ragged=True)
     found = duplicate_samples(X)
     groups = checked_groups(X, groups)
     if groups is not None:
@@ -102,7 +124,10 @@ def describe_duplicates(
         remedy = "Leave them out, or keep them together with groups=... (command line: --groups)"
     pair = f"{first} and {second}, counted from 0" if names is None else f"{names[first]} and {names[second]}"
     danger = "the folds of the search keep copies together, other splits may not" if kept else _TESTS_NOTHING
-    return f"{copies} of {len(X)} samples are exact copies of {where} (such as {pair}): {danger}. {remedy}"
+    rows = np.concatenate(found)
+    digests = zip(*(sample_digests(array, rows) for array in views_by_name(X).values()), strict=True)
+    how = "exact copies" if len(set(digests)) == len(found) else "copies, up to a factor and rounding,"
+    return f"{copies} of {len(X)} samples are {how} of {where} (such as {pair}): {danger}. {remedy}"
 
 
 def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bool = False) -> None:
@@ -112,8 +137,8 @@ def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bo
         warnings.warn(message, LeakageWarning, stacklevel=stacklevel)
 
 
-def _probe_keys(X: Any) -> Array:
-    """Return a few entries of each sample, packed as one bytes item per sample."""
+def _probes(X: Any) -> Array:
+    """Return a few entries of each sample."""
     shape = X.shape[1:]
     positions = np.unique(np.linspace(0, prod(shape) - 1, _PROBES).astype(np.intp))
     if is_foreign(X):
@@ -121,8 +146,7 @@ def _probe_keys(X: Any) -> Array:
         probes = to_host(xp.take(xp.reshape(X, (X.shape[0], -1)), like(positions, X), axis=1))
     else:  # avoids copying non-contiguous samples
         probes = X[(slice(None), *np.unravel_index(positions, shape))]
-    probes = np.ascontiguousarray(probes)
-    return probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
+    return np.ascontiguousarray(probes)
 
 
 def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from itertools import islice, pairwise
 from math import ceil, prod
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from .views import Views
 
 DIGEST_BYTES = 8
 MOST_CELLS = 32  # of the grid of means
+SIGNATURE = 4  # projections: two unrelated samples agree in all of them, up to rounding, less than once in 1e15 pairs
 ONE = ""  # name of the only view
 FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale of the training samples
 
@@ -27,15 +28,20 @@ _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every se
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
 _FEW = 7  # entries that NumPy adds one after the other, whatever their strides
 _KEPT = 4  # surveys
+_ROUNDING = 1e-5  # relative difference of copies: single precision leaves 1e-7, six digits of text 5e-6
+_LEAST_SPREAD = 1e-7  # of directions; below, all samples are multiples of one
+_PROBES, _LEVELS = 256, 8  # fewer distinct values among these entries are no evidence: few counts have multiples
 
 
 class Summary(NamedTuple):
     """What one pass over samples keeps: a digest, the root mean square and descriptors of each sample.
 
-    ``moments`` are the mean and the standard deviation. All are NaN for a sample that lacks the view.
+    ``signatures`` are those of `signatures`, ``moments`` the mean and the standard deviation. All are NaN for a sample
+    that lacks the view.
     """
 
     digests: Array
+    signatures: Array
     scale: Array
     moments: Array
     descriptors: Array
@@ -77,6 +83,7 @@ def _described(part: Array, grid: tuple[int, ...]) -> Summary:
 def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     part = part.reshape(len(part), *(part.shape[1:] or (1,)))
     checksums = np.array(digests(part, "<f4", DIGEST_BYTES), np.dtype((np.void, DIGEST_BYTES)))
+    directions = signatures(part)
     part = np.array(part[_strides(part.shape)], np.float64)
     rows = part.reshape(len(part), -1)
     missing = ~np.isfinite(rows)
@@ -102,7 +109,7 @@ def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     scale = rms * largest
     for values in () if complete else (scale, moments, descriptors):
         values[missing.all(axis=1)] = np.nan
-    return Summary(checksums, scale, moments, descriptors)
+    return Summary(checksums, directions, scale, moments, descriptors)
 
 
 def _or_one(values: Array) -> Array:
@@ -166,11 +173,12 @@ def _means(part: Array, grid: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Survey:
-    """The smallest and largest entry of the samples, and a checksum of each: equal rows for copies of a sample."""
+    """The smallest and largest entry of the samples, a checksum of each (equal rows for copies), and `signatures`."""
 
     minimum: float
     maximum: float
     digests: Array
+    signatures: Array
 
 
 _known: OrderedDict[str, Survey] = OrderedDict()  # by the name of the array, which says what it is computed from
@@ -185,6 +193,7 @@ def survey(X: Any) -> Survey:
         min(one.minimum for one in found),
         max(one.maximum for one in found),
         np.concatenate([one.digests for one in found]),
+        np.concatenate([one.signatures for one in found]),
     )
     _known[X.name] = result
     while len(_known) > _KEPT:
@@ -211,11 +220,12 @@ def _not_finite(part: Array) -> Array:
 
 def _of_chunk(part: Array) -> Survey:
     if not part.size:
-        return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64))
+        return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64), np.empty((0, SIGNATURE)))
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
     there = rows[~np.isnan(rows)] if np.isnan(rows.min()) else rows  # NaN, in samples that lack a view, does not count
     ends = float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))
-    return Survey(*ends, np.frombuffer(b"".join(digests(rows)), np.uint64).reshape(-1, 2))
+    checksums = np.frombuffer(b"".join(digests(rows)), np.uint64).reshape(-1, 2)
+    return Survey(*ends, checksums, signatures(rows))
 
 
 def digests(samples: Array, dtype: str | None = None, size: int = 16) -> list[bytes]:
@@ -237,3 +247,66 @@ def digests(samples: Array, dtype: str | None = None, size: int = 16) -> list[by
         checksum.update(entries[row * width : (row + 1) * width])
         found.append(checksum.digest())
     return found
+
+
+def signatures(samples: Array) -> Array:
+    """Return the direction of each sample, seen in a few random projections: equal for a sample and its multiples.
+
+    It is NaN for a sample of few distinct values, such as a constant or binary one, whose multiples may be no copies.
+    """
+    rows = samples.reshape(len(samples), -1)
+    width, weights = rows.shape[1], _random_weights()
+    found = np.zeros((len(rows), SIGNATURE))
+    if not rows.size:
+        return np.full_like(found, np.nan)
+    step = max(1, _COPIED_ENTRIES // width)
+    probed = np.unique(np.linspace(0, width - 1, _PROBES).astype(np.intp))
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        for first in range(0, len(rows), step):
+            some, projected = rows[first : first + step], found[first : first + step]
+            for number, start in enumerate(range(0, width, len(weights))):
+                block = some[:, start : start + len(weights)].astype(np.float64)
+                projected += block @ weights[: block.shape[1]] * weights[number % len(weights)]
+            probes = some[:, probed].astype(np.float64)
+            levels = np.rint(probes / (10 * _ROUNDING * np.abs(probes).max(axis=1, keepdims=True)))
+            distinct = 1 + np.count_nonzero(np.diff(np.sort(levels, axis=1), axis=1), axis=1)
+            projected[distinct < _LEVELS] = np.nan
+        largest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
+        found /= np.sign(largest) * np.linalg.norm(found, axis=1, keepdims=True)
+    found[~np.isfinite(found).all(axis=1)] = np.nan
+    return found
+
+
+@cache
+def _random_weights() -> Array:
+    return np.random.default_rng(0).standard_normal((_MOST_ENTRIES, SIGNATURE))
+
+
+def with_near_copies(contents: Array, directions: Array, n_known: int | None = None) -> Array:
+    """Return integer contents, with the same integer for samples that are copies up to scale and rounding.
+
+    Samples are copies if their `signatures` differ by rounding, and by much less than those of samples otherwise do:
+    samples may also be alike because all are, up to small deviations from a common mean. How much they differ is seen
+    from the first ``n_known`` samples, by default from all.
+    """
+    _, rows = np.unique(contents, return_index=True)
+    rows = rows[np.isfinite(directions[rows]).all(axis=1)]
+    directions = directions[rows]
+    typical = directions[rows < (len(contents) if n_known is None else n_known)]
+    if len(rows) < 2 or not len(typical):
+        return contents
+    spread = np.median(np.linalg.norm(typical - typical.mean(axis=0), axis=1))
+    if spread < _LEAST_SPREAD:
+        return contents
+    rounding = min(_ROUNDING, 1e-4 * spread, spread / (10 * len(rows)))  # samples of real data differ by more
+    sets = np.zeros(len(rows), np.intp)
+    for projection in directions.T:  # a set ends where one of its projections has a gap
+        order = np.lexsort((projection, sets))
+        ends = (np.diff(sets[order]) > 0) | (np.diff(projection[order]) > rounding)
+        sets[order] = np.concatenate([[0], np.cumsum(ends)])
+    first = np.unique(sets, return_index=True)[1][sets]
+    copies = np.abs(directions - directions[first]).max(axis=1) <= 2 * rounding  # the ends of a chain may be none
+    names = np.arange(contents.max() + 1)
+    names[contents[rows[copies]]] = contents[rows[first[copies]]]
+    joined: Array = names[contents]
+    return joined

@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..runtime import Array, listed
-from .sample_summaries import DIGEST_BYTES, FLOOR, MOST_CELLS, ONE, Summary, grid_of, summaries, views_by_name
+from .sample_summaries import (
+    FLOOR,
+    MOST_CELLS,
+    ONE,
+    SIGNATURE,
+    Summary,
+    grid_of,
+    summaries,
+    views_by_name,
+    with_near_copies,
+)
 from .views import views_or_samples
 
 _MOST_DIGESTS = 2**17  # of more samples none are kept: the record would be larger than most models
@@ -37,7 +47,8 @@ class OtherScale:
 class ComparedSamples:
     """How samples compare with those of a fit, one entry per sample.
 
-    ``used``: it has the same entries as one that was used in the fit (None if the record has no digests). ``far``: it
+    ``used``: it is a copy, up to a factor and rounding, of one that was used in the fit (None if the record has no
+    digests). ``far``: it
     is farther from the training samples than any of them from the others. ``beyond``: its scores are beyond theirs.
     ``scale``: its root mean square in each view.
     """
@@ -87,11 +98,12 @@ class ComparedSamples:
 class TrainingRecord:
     """A small record of training samples, which a model file keeps to tell new samples that are unlike them.
 
-    It holds no samples, but a digest of each, their scale (the median, the extremes and the central 90 % of their root
-    mean squares), and the mean and the correlations of some forty descriptors: mean, standard deviation, extremes,
-    roughness along each mode, and the means of at most 32 parts of a sample. A sample is far from the training samples
-    if its Mahalanobis distance is larger than that of every training sample, each measured without the samples of its
-    fold or group. Samples may be ragged, lazy, incomplete or in several views.
+    It holds no samples, but a digest and four projections of each, by which copies are known, their scale (the median,
+    the extremes and the central 90 % of their root mean squares), and the mean and the correlations of some forty
+    descriptors: mean, standard deviation, extremes, roughness along each mode, and the means of at most 32 parts of a
+    sample. A sample is far from the training samples if its Mahalanobis distance is larger than that of every training
+    sample, each measured without the samples of its fold or group. Samples may be ragged, lazy, incomplete or in
+    several views.
 
     Parameters
     ----------
@@ -186,7 +198,7 @@ class TrainingRecord:
                 least, most = (np.asarray(ends[name], np.float64) for name in ("minimum", "maximum"))
                 room = (most - least) / 2
                 beyond = ((values < least - room) | (values > most + room)).any(axis=1)
-            used = _used({name: own["digests"] for name, own in views.items()}, found)
+            used = _used(views, found)
             scale = {name: one.scale for name, one in found.items()}
             return ComparedSamples(used, far, beyond, self._other_scale(scale), scale)
 
@@ -232,6 +244,7 @@ def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit:
         "scale": {"median": typical, **dict(zip(("minimum", "low", "high", "maximum"), ends, strict=True))},
         "grid": list(grid),
         "digests": found.digests.tobytes().hex() if kept else None,
+        "signatures": _text(np.nan_to_num(found.signatures)) if kept else None,
         "distance": None,
     }
     if there.sum() >= _FEWEST:
@@ -243,9 +256,16 @@ def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit:
             if test.any() and train.sum() >= 2:
                 held_out[test] = _distances(_fitted(features[train]), features[test])
         limit = max(1.0, float(held_out.max())) * (1 + 5 / there.sum())  # 1: the typical distance
-        single = {name: values.astype("<f4").tobytes() for name, values in model._asdict().items()}
-        facts["distance"] = {"limit": limit} | {name: b64encode(own).decode("ascii") for name, own in single.items()}
+        facts["distance"] = {"limit": limit} | {name: _text(values) for name, values in model._asdict().items()}
     return facts
+
+
+def _text(values: Array) -> str:
+    return b64encode(values.astype("<f4").tobytes()).decode("ascii")
+
+
+def _numbers(text: str) -> Array:
+    return np.frombuffer(b64decode(text, validate=True), "<f4").astype(np.float64)
 
 
 def _folds(n_samples: int, groups: Any) -> list[Array]:
@@ -292,8 +312,7 @@ def _is_far(facts: Mapping[str, Any], found: Summary) -> Array:
     if facts["distance"] is None:
         return np.zeros(len(found.scale), bool)
     features = _features(found, float(facts["scale"]["median"]))
-    texts = [b64decode(facts["distance"][name], validate=True) for name in _Gaussian._fields]
-    mean, spread, whitening = (np.frombuffer(text, "<f4").astype(np.float64) for text in texts)
+    mean, spread, whitening = (_numbers(facts["distance"][name]) for name in _Gaussian._fields)
     if not all(np.isfinite(values).all() for values in (mean, spread, whitening)):
         raise ValueError("numbers must be finite")
     model = _Gaussian(mean, spread, whitening.reshape(len(mean), -1))
@@ -302,27 +321,29 @@ def _is_far(facts: Mapping[str, Any], found: Summary) -> Array:
     return far
 
 
-def _used(known: Mapping[str, str | None], found: Mapping[str, Summary]) -> Array | None:
-    """Return which samples agree with one training sample in all views."""
-    texts = [text for text in known.values() if text is not None]
-    if not known or len(texts) < len(known):
+def _used(views: Mapping[str, Any], found: Mapping[str, Summary]) -> Array | None:
+    """Return which samples are copies of one training sample in all views."""
+    if not views or any(own["digests"] is None for own in views.values()):
         return None
-    new = np.stack([found[name].digests.view(np.uint8).reshape(-1, DIGEST_BYTES) for name in known], axis=1)
-    rows = _rows_of_digests(tuple(texts))
-    return np.array([row in rows for row in _as_rows(new)], bool)
+    contents = []
+    for name, own in views.items():
+        digests, directions = _known_samples(own["digests"], own.get("signatures"))  # none in models of 0.2
+        both = np.concatenate([digests, found[name].digests.view(np.uint64)])
+        directions = np.concatenate([directions, found[name].signatures])
+        ranks = np.unique(both, return_inverse=True)[1].ravel()
+        contents.append(with_near_copies(ranks, directions, len(digests)))
+    n_known = len(contents[0]) - len(next(iter(found.values())).scale)
+    rows = np.unique(np.stack(contents, axis=1), axis=0, return_inverse=True)[1].ravel()
+    used: Array = np.isin(rows[n_known:], rows[:n_known])
+    return used
 
 
-@lru_cache(maxsize=2)
-def _rows_of_digests(texts: tuple[str, ...]) -> frozenset[bytes]:
-    """Return the digests of the training samples, those of all views of a sample joined; made once for many parts."""
-    old = [np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, DIGEST_BYTES) for text in texts]
-    return frozenset(_as_rows(np.stack(old, axis=1)))
-
-
-def _as_rows(digests: Array) -> list[bytes]:
-    rows = digests.reshape(len(digests), -1)
-    found: Any = rows.view(np.dtype((np.void, rows.shape[1]))).ravel().tolist()
-    return list(found)
+@lru_cache(maxsize=8)
+def _known_samples(digests: str, text: str | None) -> tuple[Array, Array]:
+    """Return the digests and the signatures of the training samples in a view; made once for many parts."""
+    rows = np.frombuffer(bytes.fromhex(digests), np.uint64)
+    directions = np.zeros((len(rows), SIGNATURE)) if text is None else _numbers(text).reshape(len(rows), SIGNATURE)
+    return rows, np.where(directions.any(axis=1, keepdims=True), directions, np.nan)
 
 
 def _other_scale(view: str, facts: Mapping[str, Any], scale: Array) -> OtherScale | None:
