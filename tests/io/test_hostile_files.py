@@ -239,7 +239,7 @@ def test_paths_in_a_table_of_labels_that_lead_nowhere(tmp_path):
     np.save(tmp_path / "samples" / "a.npy", X[0])
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "labels.csv").write_text("path,label\na\0.npy,x\nloop,y\n", encoding="utf-8")
-    with pytest.raises(BadFileError, match=r"labels\.csv: has no row for 1 of 1 samples"):
+    with pytest.raises(BadFileError, match=r"labels\.csv: .* none of its columns \(path\)"):
         load_samples(tmp_path / "samples", labels_from=tmp_path / "labels.csv")
 
 

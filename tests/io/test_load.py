@@ -551,7 +551,7 @@ def test_labels_by_path(beside, tmp_path):
     found = load_samples(folder, labels_from=table)
     assert found.target.tolist() == [0, 2, 4, 1, 3, 5]
     assert found.groups.tolist() == [1, 2, 3, 1, 2, 3]
-    assert found.notes == ("rows of y.csv that name no sample: 1",)
+    assert found.notes == ("y.csv: matched to the files by its column 'path'; rows that name no sample: 1",)
     table.write_text("\n".join(["path,label,group", *rows[1:]]))
     refused(folder, "y.csv", "no row for 1 of 6 samples, e.g. cat/0.png", labels_from=table)
     table.write_text("\n".join(["path,label,group", *rows, rows[0]]))
@@ -561,7 +561,8 @@ def test_labels_by_path(beside, tmp_path):
 BAD_TABLES = {
     "absent": ("path,label\na/0.png,1\nb/9.png,2\n", ("row 2", "'b/9.png'", "relative")),
     "kind": ("path,label\na/0.png,1\nkind.csv,2\n", ("row 2", "'kind.csv'", ".png")),
-    "columns": ("file_name,label\na/0.png,1\n", ("no column named path", "file_name, label", "--samples")),
+    "columns": ("size,label\n12,1\n13,2\n", ("a column with the path of each file", "size, label", ".npz")),
+    "several": ("raw,mask,label\na/0.png,b/1.png,1\nb/1.png,a/0.png,2\n", ("raw, mask all hold", "--samples")),
     "twice": ("path,label,label\na/0.png,1,1\n", ("several columns named 'label'",)),
     "empty": ("", ("is empty", "path,label")),
     "no_rows": ("path,label\n", ("no rows",)),

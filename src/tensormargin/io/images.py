@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -24,7 +24,7 @@ from ..data import (
     shape_of_samples,
     vector_of,
 )
-from ..runtime import Array, counted, quoted, tuning
+from ..runtime import Array, counted, listed, quoted, tuning
 from ..transformers import resize
 from .arrays import ONLY, Missing, check_samples, read_arrays
 from .checksums import check_sha256
@@ -77,13 +77,8 @@ def load_file_table(path: Path, request: Request) -> SampleSet:
     """Return the sample files that a table lists, with its labels and groups."""
     FILE_TABLE.check(path, request)
     columns = read_table(path, rules=request.rules).columns
-    paths = choose_entry(path, columns, request.select.samples, PATHS, "samples")
-    if paths is None:
-        raise BadFileError(
-            f"{path}: has no column named path; its columns are {describe(columns)}: give the one with the paths of "
-            "the files as samples=... (command line: --samples)"
-        )
-    names = columns[paths]
+    paths = choose_entry(path, columns, request.select.samples, PATHS, "samples") or _column_of_files(path, columns)
+    names = columns[paths] = [_as_path(path.parent, name) for name in columns[paths]]
     request = replace(request, rules=request.rules.inside(path.parent))
     _check_files(path, names, request.rules)
     digests = next((columns[name] for name in columns if name.lower() == "sha256"), ())
@@ -93,12 +88,34 @@ def load_file_table(path: Path, request: Request) -> SampleSet:
     return stacked_samples(path.parent, names, request, f"table of {_words_for(names)}", **chosen)
 
 
+def _column_of_files(path: Path, columns: Mapping[str, Sequence[str]]) -> str:
+    """Return the only column whose entries are names of sample files."""
+    likely = [one for one, entries in columns.items() if all(file_words(entry) is not None for entry in entries)]
+    if len(likely) == 1:
+        return likely[0]
+    if likely:
+        raise BadFileError(
+            f"{path}: its columns {listed(likely)} all hold names of files; choose one with samples=... (command line: "
+            "--samples)"
+        )
+    raise BadFileError(
+        f"{path}: a table of samples needs a column with the path of each file, {', '.join(_WORDS)}; its columns are "
+        f"{describe(columns)}. Values themselves do not go into such a table: save the samples as arrays X and y in "
+        "an .npz file, numpy.savez(path, X=X, y=y)"
+    )
+
+
+def _as_path(folder: Path, name: str) -> str:
+    """Return the name of a file in a table; those written on Windows have backslashes."""
+    return name.replace("\\", "/") if "\\" in name and not (folder / name.replace("\0", "")).is_file() else name
+
+
 def _check_files(path: Path, names: Sequence[str], rules: FileRules) -> None:
     for row, name in enumerate(names, start=1):
         shown = repr(quoted(name))
         if "\0" in name or not (path.parent / name).is_file():
             raise BadFileError(
-                f"{path}: row {row} names {shown}, which is no file in {path.parent}; paths are relative to the "
+                f"{path}: row {row} names {shown}, which is no file in {path.parent}; write paths relative to the "
                 "table's folder"
             )
         if file_words(name) is None:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
-from os.path import realpath
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -153,7 +152,10 @@ def choose_columns(
 
 
 class Labels(NamedTuple):
-    """Labels and groups from a separate file, ``paths`` of the samples, and ``others``: columns that may be groups."""
+    """Labels and groups from a separate file.
+
+    ``others`` are columns that may be groups, ``columns`` those that may name the samples, None for an array in memory.
+    """
 
     path: Path
     name: str
@@ -161,7 +163,7 @@ class Labels(NamedTuple):
     groups: Array | None
     confounds: Mapping[str, Array] = {}
     others: Mapping[str, Array] = {}
-    paths: list[str] | None = None
+    columns: Mapping[str, Sequence[str]] | None = None
     hint: str = ""
 
 
@@ -177,13 +179,23 @@ def read_labels(source: Any, select: Select, rules: FileRules = DEFAULT_RULES) -
         with open_arrays(path, rules=rules) as held:
             only = next(iter(held)) if len(held) == 1 else None
             found = _labels_in(path, held, select, only, "keep them alone in the file")
-            return found._replace(others=likely_groups(held, (found.name,), len(found.target)))
+            text = {
+                one: own for one, own in held.items() if own.dtype.kind in "SUT" and own.shape == found.target.shape
+            }
+            named = {one: clean(path, own.read(), one).tolist() for one, own in _not_used(text, found, select).items()}
+            others = likely_groups(held, (found.name,), len(found.target))
+            return found._replace(others=others, columns=named)
     table = read_table(path, "label" if select.labels is None else None, (*LABELS, *GROUPS, *PATHS), rules)
     found = _labels_in(path, table.columns, select, None, "name the columns in the first line")
     others = {one: np.array(own) for one, own in table.columns.items() if one != found.name and unit_of(one)}
-    paths = choose_entry(path, table.columns, None, PATHS, "samples")
     hint = "" if table.has_header else "; if its first line names the column, give it as labels=... (--labels)"
-    return found._replace(others=others, paths=None if paths is None else table.columns[paths], hint=hint)
+    return found._replace(others=others, columns=_not_used(table.columns, found, select), hint=hint)
+
+
+def _not_used(columns: Mapping[str, Any], found: Labels, select: Select) -> dict[str, Any]:
+    """Return the columns that are neither labels nor groups or confounds."""
+    groups = choose_groups(found.path, columns, select.groups, (found.name,)) if found.groups is not None else None
+    return {one: own for one, own in columns.items() if one not in (found.name, groups, *select.confounds)}
 
 
 def quick_classes(path: Path, labels: str | None = None) -> list[str]:
@@ -259,22 +271,6 @@ def likely_groups(held: Mapping[str, Stored], taken: Collection[str | None], n_s
         and stored.is_readable
         and max(stored.shape, default=0) == prod(stored.shape) == n_samples
     }
-
-
-def rows_by_path(table: Path, paths: Sequence[str], names: Sequence[str], folder: Path) -> list[int]:
-    """Return the row of every sample in a table of paths, relative to the samples' folder or to the table's own."""
-    written = {PurePath(path).as_posix(): row for row, path in enumerate(paths)}
-    if len(written) < len(paths):
-        raise BadFileError(f"{table}: names a path twice; every file must have one row")
-    absolute = {realpath(table.parent / path): row for path, row in written.items() if "\0" not in path}
-    rows = [written.get(PurePath(name).as_posix(), absolute.get(realpath(folder / name), -1)) for name in names]
-    missing = [name for name, row in zip(names, rows, strict=True) if row < 0]
-    if missing:
-        raise BadFileError(
-            f"{table}: has no row for {len(missing)} of {len(names)} samples, e.g. {missing[0]}; its column of paths "
-            "must name every file, relative to the samples' folder or to the table's own"
-        )
-    return rows
 
 
 def unit_of(name: str) -> str | None:

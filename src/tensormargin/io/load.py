@@ -21,8 +21,9 @@ from .concatenate import FILE, files_in, joined, turned_like
 from .containers import colours_in, load_container
 from .events import parsed_events, parsed_names
 from .images import file_words, load_file_table, load_folder, load_one_file
-from .labels import Labels, confounds_in, entity, groups_in_names, read_labels, rows_by_path, unused_groups
+from .labels import Labels, confounds_in, entity, groups_in_names, read_labels, unused_groups
 from .lazy import FileSamples, check_dask
+from .matching import rows_of_labels
 from .readers.entries import NIFTI
 from .readers.envi import ENDINGS as SCENES
 from .recordings import is_recording, load_recording, recording_endings
@@ -108,7 +109,9 @@ def load_samples(
     labels_from : str, Path or array-like of shape (n_samples,), optional
         The labels, or a separate file with labels and optionally groups, one row per sample in the same order:
         ``.npy``, ``.npz``, ``.mat``, HDF5, a table (``.csv``, ``.tsv``, whitespace-separated ``.txt``), or a list with
-        one label per line and no header. Rows are matched by path if it has a column path and every sample is a file.
+        one label per line and no header. Rows are matched to files by the column that names them, whatever it is called
+        (with or without folders, endings and Windows separators), and to a container with ids by its column of ids. A
+        table that names no files is refused, unless it holds nothing but labels, groups and confounds; ``notes`` tell.
     axis : int, default=0
         Sample axis of the array in a container.
     size : sequence of int, optional
@@ -346,12 +349,10 @@ def _load_one(path: str | Path, given: Mapping[str, Any], known: options.Known =
     request, second = _request(source, given, known)
     found = _read(source, request)
     found = replace(found, source=str(path), **_sampling(source, found, request.window))
-    rows: Any = slice(None)  # of the separate file of labels, by order unless there are paths
+    rows: Any = None  # of the separate file of labels
     if second is not None:
-        if second.paths is not None and found.names is not None:
-            folder = source if source.is_dir() else source.parent
-            rows = rows_by_path(second.path, second.paths, found.names, folder)
-        found = _with_labels(found, second, rows)
+        rows, notes = rows_of_labels(source, found, second, request.rules)
+        found = _with_labels(replace(found, notes=(*found.notes, *notes)), second, rows)
     found = _checked(source, found, second, request)
     found = replace(found, warnings=_warnings(found) if given["groups"] is not False else ())
     found = _with_axes(source, found, request)
@@ -455,13 +456,11 @@ def _sampling(path: Path, found: SampleSet, window: options.Window) -> dict[str,
 
 def _with_labels(found: SampleSet, second: Labels, rows: Any) -> SampleSet:
     """Return the samples with the labels of a second file."""
-    left = 0 if isinstance(rows, slice) else len(second.target) - len(set(rows))
     others = {name: values[rows] for name, values in second.others.items()}
     return replace(
         found,
         target=second.target[rows],
         groups=found.groups if second.groups is None else second.groups[rows],
-        notes=(*found.notes, *((f"rows of {second.path.name} that name no sample: {left}",) if left else ())),
         warnings=(*unused_groups(second.path, others), *found.warnings),
     )
 

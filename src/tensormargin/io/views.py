@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,16 +14,16 @@ from ..data import COVARIATE, COVARIATES, Axis, BadFileError, Coding, FileRules,
 from ..runtime import Array, dtype_of, is_lazy, listed, quoted
 from .arrays import container_kind, open_arrays
 from .concatenate import turned_like
-from .labels import GROUPS, LABELS, PATHS, clean, confounds_in, entity, from_text
+from .labels import GROUPS, LABELS, PATHS, confounds_in
 from .lazy import FileSamples, in_blocks
 from .load import known_affine, load_samples
+from .matching import IDS, RepeatedNameError, ids_in, match_names
 from .models import ModelFile
 from .options import FileLimits, chosen_from, remembered_axes
 from .samples import SampleSet
-from .tables import is_list, is_table, read_table
+from .tables import is_table, read_table
 
-_IDS = ("id", "ids", "sample_id", "sample_ids", "participant_id", "subject_id")
-_NOT_COVARIATES = (*_IDS, *LABELS, *GROUPS, *PATHS)
+_NOT_COVARIATES = (*IDS, *LABELS, *GROUPS, *PATHS)
 _LIMITS = ("max_bytes", "allow_external", "fill_missing")  # options of `load_samples` that hold for all files
 
 
@@ -78,8 +79,9 @@ def load_views(
 
     The samples are those of ``path``, which also has the labels. Other files are matched by sample id where both have
     one: an array or column ``id``, ``sample_id``, ``participant_id`` or ``subject_id``, or the names of files that are
-    one sample each (without their endings, or by their ``sub-...``). A sample without a row in another file lacks that
-    view, and is NaN in it. Files without ids are matched by order; ``notes`` says which was done.
+    one sample each (without their endings, or by their ``sub-...``), in a column of any name. A sample without a row in
+    another file lacks that view, and is NaN in it. Files without ids are matched by order; ``notes`` says which was
+    done. A table of covariates must name the samples that are files.
 
     Parameters
     ----------
@@ -130,17 +132,16 @@ def load_views(
         found = load_samples(path, samples=name, missing=True, **options, **_of_view(described, view))
         parts[view] = _like_known(found, view, options.get("like"), found)
     first, labels_from = parts[names[0]], options.get("labels_from")
-    stored = _ids_in(path, len(first.data), rules)
-    if stored is None and isinstance(labels_from, str | Path) and first.names is None:
-        stored = _ids_in(Path(labels_from), len(first.data), rules)
-    main = _Main(path, first, [*([] if stored is None else [stored]), *_ids_of_names(first.names)], rules)
+    ids = None if first.names is not None else ids_in(path, len(first.data), rules)
+    if ids is None and isinstance(labels_from, str | Path) and first.names is None:
+        ids = ids_in(Path(labels_from), len(first.data), rules)
+    main = _Main(path, first, ids, rules)
     for view, (_, file) in zip(names[len(own) :], given, strict=True):
         parts[view] = _other_file(view, file, main, options, _of_view(described, view))
     coding = None
     if table is not None:
-        taken = {options.get("labels"), options.get("groups"), *confounds}
-        usual = [name for name in table if name.lower() not in _NOT_COVARIATES and name not in taken]
-        coding, parts[COVARIATES] = _covariates(Path(str(covariates)), table, columns or usual, confounds, known, main)
+        taken = (options.get("labels"), options.get("groups"), *confounds)
+        coding, parts[COVARIATES] = _covariates(Path(str(covariates)), table, columns, taken, confounds, known, main)
     found = _joined(main, parts, coding, confounds)
     return replace(found, loading={**found.loading, "modes": True}) if any(described.values()) else found
 
@@ -210,70 +211,48 @@ def _known_names(
     return found
 
 
-def _ids_in(path: Path, n_samples: int, rules: FileRules) -> Array | None:
-    """Return the sample ids in a container or table, as text; None if it has none."""
-    if container_kind(path) is not None:
-        with open_arrays(path, rules=rules) as held:
-            name = next(
-                (one for one in held if one.lower() in _IDS and max(held[one].shape, default=0) == n_samples), None
-            )
-            return None if name is None else clean(path, held[name].read().ravel(), "ids").astype(str)
-    if path.is_file() and is_list(path):
-        columns = read_table(path, "label", _IDS, rules).columns
-        name = next((one for one in columns if one.lower() in _IDS), None)
-        if name is not None and len(columns[name]) == n_samples:
-            return from_text(path, columns[name], "ids").astype(str)
-    return None
-
-
-def _ids_of_names(names: Sequence[str] | None) -> list[Array]:
-    """Return the ids that file names contain: the names without endings, and BIDS subjects."""
-    if names is None:
-        return []
-    subjects = [entity(name, "subject") for name in names]
-    stems = np.array([_stem_of(Path(name)) for name in names])
-    return [stems, np.array(subjects)] if all(subjects) else [stems]
-
-
 @dataclass(frozen=True)
 class _Main:
-    """The first file: its samples, to which those of others are matched, and each kind of ids that they have."""
+    """The first file: its samples, to which those of others are matched by ids or by the names of their files."""
 
     path: Path
     samples: SampleSet
-    ids: Sequence[Array]
+    ids: Array | None
     rules: FileRules
 
-    def match(self, path: Path, others: Sequence[Array], n_others: int) -> tuple[Array, str]:
-        """Return the row of each sample in another file (-1 for none), and a note on how it was found."""
-        main, n_samples = self.path, len(self.samples.data)
-        best, unused = None, 0
-        for own in self.ids:
-            for other in others:
-                places = {name: row for row, name in enumerate(other.tolist())}
-                if len(places) < len(other):
-                    continue
-                rows = np.array([places.get(name, -1) for name in own.tolist()])
-                if best is None or (rows >= 0).sum() > (best >= 0).sum():
-                    best, unused = rows, len(other) - len(set(rows[rows >= 0].tolist()))
-        if best is not None and (best >= 0).any():
-            lacking = int((best < 0).sum())
+    @property
+    def names(self) -> list[str] | None:
+        """The ids of the samples, or the names of their files."""
+        return self.samples.names if self.ids is None else self.ids.tolist()
+
+    def match(self, path: Path, columns: Mapping[str, Sequence[str]], n_others: int) -> tuple[Array, str, str | None]:
+        """Return the row of each sample in another file (-1 for none), a note on how it was found, and the column."""
+        main, n_samples, found = self.path, len(self.samples.data), None
+        if self.names is not None:
+            folder = None if self.ids is not None else main if main.is_dir() else main.parent
+            with suppress(RepeatedNameError):
+                found = match_names(path, self.names, columns, folder)
+        if found is not None:
+            lacking = int((found.rows < 0).sum())
             more = f"; {lacking} of {n_samples} samples lack it" if lacking else ""
-            more += f"; {unused} of its rows belong to no sample" if unused else ""
-            return best, f"{path}: matched to {main} by sample id{more}"
-        if best is not None:
+            by = "" if found.column in IDS else f" ({quoted(found.column)})"
+            return found.rows, f"{path}: matched to {main} by sample id{by}{more}{found.note}", found.column
+        usual = next((name for name in columns if name.lower() in (*IDS, *PATHS)), None)
+        several = usual is not None and len(set(columns[usual])) == len(columns[usual])
+        if self.names is not None and (several or (self.ids is None and columns)):
+            such = f", such as {quoted(columns[usual][0])!r}," if usual is not None else f" ({listed(columns)})"
             raise BadFileError(
-                f"{path}: none of its sample ids, such as {quoted(str(others[0][0]))!r}, is one of {main}, such as "
-                f"{quoted(str(self.ids[0][0]))!r}; use the same ids, or leave them out of one file, so that samples "
-                "are matched by order"
+                f"{path}: none of its sample ids{such} is one of {main}, such as {quoted(self.names[0])!r}; use the "
+                "same ids, or the names of the files, in one column"
             )
         if n_others != n_samples:
             raise BadFileError(
                 f"{path}: has {n_others} samples, but {main} has {n_samples}, and they cannot be matched by id (an "
-                f"array or column {', '.join(_IDS[::2])}, with different values, or file names). Add ids to both, or "
+                f"array or column {', '.join(IDS[::2])}, with different values, or file names). Add ids to both, or "
                 "leave samples out"
             )
-        return np.arange(n_samples), f"{path}: matched to {main} by order, since they have no sample ids in common"
+        order = f"{path}: matched to {main} by order, since they have no sample ids in common"
+        return np.arange(n_samples), order, None
 
 
 class _FileViews(Views):
@@ -314,9 +293,8 @@ def _other_file(
     if container_kind(file) is not None or not (file.is_dir() or is_table(file)):
         passed.pop("size", None)
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
-    stored = _ids_in(file, len(found.data), main.rules)
-    others = [*([] if stored is None else [stored]), *_ids_of_names(found.names)]
-    rows, note = main.match(file, others, len(found.data))
+    ids = found.names if found.names is not None else ids_in(file, len(found.data), main.rules)
+    rows, note, _ = main.match(file, {} if ids is None else {"id": list(ids)}, len(found.data))
     found = _like_known(found, view, options.get("like"), main.samples)
     there, target = rows >= 0, main.samples.target
     if (
@@ -366,12 +344,17 @@ def _named_confounds(options: Mapping[str, Any]) -> tuple[str, ...]:
 def _covariates(
     path: Path,
     table: Mapping[str, Sequence[str]],
-    columns: Sequence[str],
+    columns: Sequence[str] | None,
+    taken: Sequence[str | None],
     confounds: Sequence[str],
     known: KnownViews | None,
     main: _Main,
 ) -> tuple[Coding, SampleSet]:
     """Return the coding of some columns of a table, and the view that they are, with the confounds in the table."""
+    n_rows = len(next(iter(table.values())))
+    rows, note, named = main.match(path, {name: table[name] for name in table if name not in taken}, n_rows)
+    if columns is None:
+        columns = [name for name in table if name.lower() not in _NOT_COVARIATES and name not in (*taken, named)]
     unknown = [name for name in columns if name not in table]
     if unknown:
         raise BadFileError(f"{path}: has no column {unknown[0]!r}; its columns are {listed(table)}")
@@ -382,9 +365,6 @@ def _covariates(
             f"{path}: has no columns but {listed(table)}; add the covariates, one column each, or, for a table of "
             "labels and confounds only, give it as labels_from=... (command line: --labels-from)"
         )
-    n_rows = len(next(iter(table.values())))
-    ids = _ids_in(path, n_rows, main.rules)
-    rows, note = main.match(path, [] if ids is None else [ids], n_rows)
     used = rows[rows >= 0].tolist()
     if coding is None:
         coding = Coding.of(path, {name: [table[name][row] for row in used] for name in wanted})
@@ -424,7 +404,7 @@ def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None, 
     return replace(
         samples,
         data=(_FileViews if in_files else Views)(arrays),
-        names=samples.names or (main.ids[0].tolist() if main.ids else None),
+        names=main.names,
         kind="; ".join(dict.fromkeys(part.kind for part in parts.values())),
         notes=tuple(dict.fromkeys(note for part in parts.values() for note in part.notes)),
         coding=coding,
