@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image
+from tests.conftest import fewer_models, run
 
 from tensormargin.io import BadFileError, load_samples, load_views
-from tests.conftest import fewer_models, run
 
 N = 24
 Y = np.array([f"c{k % 3 % 2}" for k in range(N)])
@@ -86,7 +86,9 @@ class TestRefusals:
 
     def test_tables_that_name_no_files(self, pictures):
         labels = table(pictures.parent / "labels.csv", lambda k: f"patient {k}")
-        self.refused(pictures, r"none of its columns \(image, age\) holds them, such as img_00", labels_from=labels)
+        self.refused(
+            pictures, r"none of its columns \(image, age\) holds them, such as 'img_00.png'", labels_from=labels
+        )
         with pytest.raises(BadFileError, match=r"labels.csv: none of its sample ids \(image, label, group, age\)"):
             load_views(pictures, covariates=labels, labels_from=Y)
 
