@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 from tests.conftest import fewer_models, run
 
+from tensormargin import Deconfound
 from tensormargin.io import BadFileError, load_samples, load_views
 
 N = 24
@@ -148,3 +149,43 @@ def test_on_the_command_line(pictures, tmp_path, monkeypatch):
     done = run(*given, tmp_path / "unnamed.csv", "-o", "q.csv")
     assert done.returncode == 2
     assert "none of its columns" in done.stderr
+
+
+class TestDecimalCommas:
+    """Numbers as spreadsheets of many countries write them."""
+
+    AGES = 20 + np.arange(N) / 4
+
+    def tables(self, folder, ages, separator=";", ending="csv"):
+        np.savez(folder / "x.npz", X=np.arange(6.0 * N).reshape(N, 2, 3), y=Y, id=np.arange(N))
+        rows = [f"{k}{separator}{age}{separator}{'ab'[k % 2]}" for k, age in enumerate(ages)]
+        path = folder / f"people.{ending}"
+        path.write_text("\n".join([separator.join(("id", "age", "site")), *rows]), encoding="utf-8")
+        return folder / "x.npz", path
+
+    @pytest.mark.parametrize(("separator", "ending"), [(";", "csv"), ("\t", "tsv"), (",", "csv")])
+    def test_are_numbers(self, tmp_path, separator, ending):
+        ages = [f"{1000 + age:,.2f}".translate(str.maketrans(",.", ".,")) for age in self.AGES]
+        quoted = [f'"{age}"' for age in ages] if separator == "," else ages
+        data, people = self.tables(tmp_path, quoted, separator, ending)
+        found = load_views(data, covariates=people, confounds="age")
+        assert found.confounds["age"].tolist() == (1000 + self.AGES).tolist()
+        found = load_views(data, covariates=people, columns=["age"])
+        assert found.data["covariates"][:, 0].tolist() == (1000 + self.AGES).tolist()
+
+    def test_thousands_or_decimals_are_not_guessed(self, tmp_path):
+        ages = [f'"{k + 1},250"' for k in range(N)]
+        data, people = self.tables(tmp_path, ages, ",")
+        match = "people.csv: the {} 'age' must have numbers with a decimal point, or text; got '1,250'"
+        with pytest.raises(BadFileError, match=match.format("confound")):
+            load_views(data, covariates=people, confounds="age")
+        with pytest.raises(BadFileError, match=match.format("covariate")):
+            load_views(data, covariates=people)
+        data, people = self.tables(tmp_path, [f"{k + 1},250" for k in range(N)])
+        assert load_views(data, covariates=people, confounds="age").confounds["age"][0] == 1.25
+
+    def test_in_python(self):
+        ages = [f"{age:.2f}".replace(".", ",") for age in self.AGES]
+        with pytest.raises(ValueError, match="the confound 'age' must have numbers with a decimal point"):
+            Deconfound().fit(np.ones((N, 2, 3)), confounds={"age": ages})
+        assert len(Deconfound().fit(np.ones((N, 2, 3)), confounds={"place": ["a, b", "c"] * (N // 2)}).mean_) == 2

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         shape_of_samples,
     )
     from .conversion import vector_of
-    from .covariates import COVARIATE, Coding, is_missing
+    from .covariates import COVARIATE, Coding, check_no_decimal_commas, is_missing
     from .fingerprints import fingerprint
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, log_arrangements, warn_of_duplicates

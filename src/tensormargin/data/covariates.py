@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -15,11 +16,23 @@ from .limits import BadFileError
 
 COVARIATE = "covariate"  # name of the mode of a view that holds one column per covariate
 _MOST_CATEGORIES = 50  # of a covariate
+_WITH_COMMA = re.compile(r"[+-]?\d[\d.,]*([eE][+-]?\d+)?")
 
 
 def is_missing(value: str) -> bool:
     """Return whether text stands for a missing value, such as "n/a" in BIDS."""
     return value.strip().lower() in ("", "na", "n/a", "nan")
+
+
+def check_no_decimal_commas(what: str, values: Iterable[str], kind: type[ValueError] = ValueError) -> None:
+    """Raise an error of this kind for text that is a column of numbers with commas, which would become categories."""
+    present = [value for value in values if not is_missing(value)]
+    comma = next((value for value in present if "," in value), None)
+    if comma is not None and all(_WITH_COMMA.fullmatch(value.strip()) for value in present):
+        raise kind(
+            f"{what} must have numbers with a decimal point, or text; got {quoted(comma)!r}. Write 64.8 for 64,8 and "
+            "1234 for 1,234 (pandas.read_csv: decimal=',' or thousands=',')"
+        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,8 @@ def coded(name: str, values: Any) -> tuple[FloatArray, Axes] | None:
         numbers = all(
             isinstance(cell, Real | np.bool_) or not text for cell, text in zip(cells, table[own], strict=True)
         )
+        if not numbers:
+            check_no_decimal_commas(f"the covariate {own!r}", table[own])
         categories[own] = None if numbers else tuple(sorted({text for text in table[own] if text}))
         if len(categories[own] or ()) > _MOST_CATEGORIES:
             raise ValueError(
@@ -165,6 +180,7 @@ def _categories(source: Any, name: str, values: Sequence[str]) -> tuple[str, ...
         raise BadFileError(f"{source}: the covariate {name!r} has no values; leave it out (--covariate-columns)")
     if all(_number(value) is not None for value in present):
         return None
+    check_no_decimal_commas(f"{source}: the covariate {name!r}", present, BadFileError)
     found = sorted(set(present))
     if len(found) > _MOST_CATEGORIES or (len(found) == len(present) and len(present) > 2):
         raise BadFileError(

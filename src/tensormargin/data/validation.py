@@ -17,6 +17,7 @@ from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign
 from . import fitted
 from .axes import AnyAxes, Axis, checked_any_axes, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
+from .covariates import check_no_decimal_commas
 from .views import (
     Shapes,
     Views,
@@ -549,7 +550,9 @@ def _column(values: Any, name: str, parse: bool = False) -> Array:
     if column.dtype.kind != "U":
         return column.astype(np.float64)
     with suppress(ValueError):
-        return column.astype(np.float64) if parse else column
+        if parse:
+            return column.astype(np.float64)
+    check_no_decimal_commas(f"the confound {name!r}", column.tolist())
     return column
 
 

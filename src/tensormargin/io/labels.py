@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules, is_missing, text_or_numbers
+from ..data import DEFAULT_RULES, BadFileError, FileRules, check_no_decimal_commas, is_missing, text_or_numbers
 from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
 from .options import DoesNotApplyError, GroupsName, Request, Select
@@ -254,6 +254,8 @@ def confounds_in(path: Path, held: Mapping[str, Any], names: Collection[str]) ->
                 f"{path}: the confound {name!r} must have a value for every sample; row {int(missing.argmax()) + 1} "
                 f"has none ({int(missing.sum())} rows in all). Fill it in, or leave those samples out"
             )
+        if values.dtype.kind == "U":
+            check_no_decimal_commas(f"{path}: the confound {name!r}", values.tolist(), BadFileError)
         found[name] = values
         if not isinstance(column, Stored):
             with suppress(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules
+from ..data import DEFAULT_RULES, BadFileError, FileRules, is_missing
 from ..runtime import FloatArray, listed, quoted, shortened
 
 _TABLES = (".csv", ".tsv")
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _BYTES_PER_BYTE = 30  # memory per byte of a table: values of one character are Python objects, too
 
 
@@ -43,12 +46,12 @@ def read_table(
     """Return the columns of a table; the first line names them.
 
     Columns are separated as the ending says, by another separator that all lines have, or by whitespace in other files.
-    A single column without a header gets the name ``list_of``, if that is given; it has one if the first line is one of
-    the ``headings``, in lower case.
+    Numbers with decimal commas get points. A single column without a header gets the name ``list_of``, if that is
+    given; it has one if the first line is one of the ``headings``, in lower case.
     """
     rules.check_file(path)
     rules.admit(path, _BYTES_PER_BYTE * path.stat().st_size, "the table")
-    rows = _rows(path)
+    rows, separator = _rows(path)
     if not rows:
         raise BadFileError(f"{path}: is empty; its first line must name the columns, e.g. path,label")
     if list_of is not None and len(rows[0]) == 1 and rows[0][0].lower() not in headings:
@@ -68,17 +71,33 @@ def read_table(
                 f"{path}: row {number} has {len(row)} values, but there are {len(header)} columns "
                 f"({listed(header)}); every row must have one value for each"
             )
-    return Table(path, dict(zip(header, map(list, zip(*body, strict=True)), strict=True)), body is not rows)
+    columns = (_with_points(list(column), separator) for column in zip(*body, strict=True))
+    return Table(path, dict(zip(header, columns, strict=True)), body is not rows)
 
 
-def _rows(path: Path) -> list[list[str]]:
-    """Return the values of every non-empty line."""
+def _with_points(values: list[str], separator: str) -> list[str]:
+    """Return a column of numbers with decimal commas (1.234,5) with decimal points, and other columns as they are.
+
+    Only a table with semicolons may write 1,234 for 1.234: elsewhere it may also be a thousand.
+    """
+    present = [value for value in values if not is_missing(value)]
+    commas = [value for value in present if "," in value]
+    if not commas or not all(_DECIMAL_COMMA.fullmatch(value) for value in present):
+        return values
+    if separator != ";" and all(_THOUSANDS.fullmatch(value) for value in commas):
+        return values
+    return [value if is_missing(value) else value.replace(".", "").replace(",", ".") for value in values]
+
+
+def _rows(path: Path) -> tuple[list[list[str]], str]:
+    """Return the values of every non-empty line, and what separates them."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         if not is_table(path):
-            return [line.split() for line in lines if line.strip()]
-        rows = csv.reader(lines, delimiter=_separator(path, lines), skipinitialspace=True)
-        return [[value.strip() for value in row] for row in rows if any(value.strip() for value in row)]
+            return [line.split() for line in lines if line.strip()], " "
+        separator = _separator(path, lines)
+        rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        return [[value.strip() for value in row] for row in rows if any(value.strip() for value in row)], separator
     except (UnicodeDecodeError, OSError, csv.Error) as error:
         raise BadFileError(
             f"{path}: not a table in UTF-8 text ({shortened(str(error))}); save it again as CSV UTF-8"
