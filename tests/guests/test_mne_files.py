@@ -15,9 +15,11 @@ mne = pytest.importorskip("mne", reason="MNE is not installed")
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
 import csv
+import json
+import os
 
 import numpy as np
-from conftest import fewer_folds, fewer_models, run, undrawn_figures
+from conftest import fewer_folds, fewer_models, run, run_process, undrawn_figures
 
 from tensormargin.io import BadFileError, load_model, load_samples
 
@@ -72,6 +74,17 @@ def test_metadata_are_labels_groups_and_confounds(tmp_path):
     assert found.confounds["rt"].tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(BadFileError, match=r"event.*rt.*subject.*answer"):
         load_samples(tmp_path / "a-epo.fif", labels="condition")
+
+
+def test_metadata_without_pandas(tmp_path, monkeypatch):
+    made(metadata=pd.DataFrame({"rt": [0.5] * 6, "answer": [*"ababab"]})).save(tmp_path / "a-epo.fif")
+    (tmp_path / "blocked").mkdir()
+    missing = "raise ModuleNotFoundError(\"No module named 'pandas'\", name='pandas')"
+    (tmp_path / "blocked" / "pandas.py").write_text(missing, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "blocked"), prepend=os.pathsep)
+    done = run_process("fit", tmp_path / "a-epo.fif", "--labels", "answer", "--confounds", "rt", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["classes"] == "a (3), b (3)"
 
 
 def test_channels_that_are_no_data_or_bad_are_left_out(tmp_path):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import h5py
 import nibabel
 import numpy as np
 import pytest
+from conftest import run_process
 from scipy.io import savemat
 
 from tensormargin import LeakageWarning
@@ -444,6 +447,19 @@ def test_windows_that_make_no_sense(options, words, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 500)))
     with pytest.raises(ValueError, match=words):
         load_samples(tmp_path / "a.npy", **options)
+
+
+def test_a_package_that_a_parser_needs_is_told_from_a_damaged_file(tmp_path, monkeypatch):
+    (tmp_path / "installed").mkdir()
+    text = "raise ModuleNotFoundError(\"No module named 'pooch.utils'\", name='pooch.utils')"
+    (tmp_path / "installed" / "mne.py").write_text(text, encoding="utf-8")
+    (tmp_path / "a-epo.fif").write_bytes(b"any")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "installed"), prepend=os.pathsep)
+    done = run_process("fit", tmp_path / "a-epo.fif", "--dry-run")
+    assert done.returncode == 2
+    assert "a-epo.fif: a package that reading this file needs is missing (No module named 'pooch.utils')" in done.stderr
+    assert "pip install pooch\n" in done.stderr
+    assert "damaged" not in done.stderr
 
 
 def test_files_of_mne_need_mne(tmp_path, monkeypatch):

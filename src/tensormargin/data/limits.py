@@ -160,6 +160,10 @@ def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
         yield
     except BadFileError:
         raise
+    except ImportError as error:  # of what a parser needs for some files only, such as pandas for metadata of epochs
+        package = (error.name or "").partition(".")[0]
+        remedy = f"pip install {package}" if package else "install it"
+        raise BadFileError(f"{path}: a package that reading this file needs is missing ({error}); {remedy}") from error
     except MemoryError as error:
         raise BadFileError(
             f"{path}: its contents need more memory than there is; close other programs, or give a smaller file"

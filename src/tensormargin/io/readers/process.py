@@ -299,7 +299,8 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
 
     The function is given by its module, relative to this package if it begins with a dot, and its name:
     ".hdf5.list_arrays". Arguments are text, numbers, paths, slices, arrays, `FileRules`, and containers of them. Raises
-    `BadFileError` as the function does, and ParserFailedError if it crashed, took too long, or raised another error.
+    `BadFileError` as the function does, ImportError for a package that it needs, and ParserFailedError if it crashed,
+    took too long, or raised another error.
     """
     known = [replace(one, memory=available_bytes()) if isinstance(one, FileRules) else one for one in arguments]
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
@@ -322,6 +323,9 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     _idle.append(reader)
     if kind == "bad file":
         raise BadFileError(result)
+    if kind == "missing":
+        text, name = result
+        raise ImportError(text, name=name)
     if kind == "error":
         raise ParserFailedError(result)
     return result
@@ -403,6 +407,8 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
             reply = ("bad file", str(error))
         except MemoryError:
             reply = ("memory", "")
+        except ImportError as error:
+            reply = ("missing", (shortened(str(error)), error.name))
         except Exception as error:  # noqa: BLE001 - parsers of damaged files can raise anything
             reply = ("error", shortened(str(error)) or type(error).__name__)
         limits.end()

@@ -101,9 +101,10 @@ def _epochs(path: Path, epochs: Any, rules: FileRules) -> dict[str, Any]:
     picks, about = _picked(path, epochs, len(epochs.events) * len(epochs.times), rules)
     names = {code: name for name, code in epochs.event_id.items()}
     data = epochs.get_data(picks=picks)
-    columns: dict[str, Any] = {}
-    if epochs.metadata is not None:
-        columns = {str(name): _column(epochs.metadata[name].tolist()) for name in epochs.metadata}
+    # Where pandas is missing, MNE has the metadata as a list with a dictionary for each epoch.
+    rows = epochs.metadata if isinstance(epochs.metadata, list) else None
+    metadata = epochs.metadata if rows is None else {name: [row[name] for row in rows] for name in rows[0]}
+    columns = {} if metadata is None else {str(name): _column(list(metadata[name])) for name in metadata}
     event = np.array([names.get(code, str(code)) for code in epochs.events[:, 2].tolist()], str)
     return {
         **about,
