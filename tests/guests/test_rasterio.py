@@ -127,6 +127,50 @@ def test_places_of_headers_without_a_coordinate_system_string(tmp_path):
     assert load_scene(tmp_path / "cube.npy", tmp_path / "truth.tif").georeference.transform == (20, 0, 5e5, 0, -20, 4e6)
 
 
+def test_a_ground_truth_lies_where_its_georeference_says(tmp_path):
+    scene, truth = write(tmp_path / "scene.tif", CUBE, "float32"), TRUTH[..., None]
+
+    def truth_at(pixels, x, y, height=-20, **more):
+        place = Affine(20, 0, x, 0, height, y)
+        return load_scene(scene, write(tmp_path / "truth.tif", pixels, "uint8", transform=place, **more))
+
+    upside_down = truth_at(truth[::-1], 5e5, 4e6 - 6 * 20, 20)
+    np.testing.assert_array_equal(upside_down.truth, TRUTH)
+    assert "rows reversed" in upside_down.notes[0]
+    shifted = truth_at(truth, 5e5 + 60, 4e6)
+    np.testing.assert_array_equal(shifted.truth, np.pad(TRUTH, ((0, 0), (3, 0)))[:, :9])
+    assert "moved 3 columns to the right" in shifted.notes[0]
+    with pytest.raises(BadFileError, match="nothing overlaps"):
+        truth_at(truth, 5e5 + 600, 4e6)
+    for off in (
+        {"x": 5e5 + 9, "y": 4e6},
+        {"x": 5e5, "y": 4e6, "height": -21},
+        {"x": 5e5, "y": 4e6, "crs": "EPSG:32617"},
+    ):
+        with pytest.raises(BadFileError, match="must have the pixels of its scene"):
+            truth_at(truth, **off)
+    save_scene(tmp_path / "truth.hdr", TRUTH + 1, georeference=load_scene(scene).georeference)
+    again = load_scene(scene, tmp_path / "truth.hdr")  # the same place in the words of ENVI
+    assert (again.notes, set(again.truth.ravel())) == ((), {"1", "2", "3"})
+
+
+def test_nodata_and_masks_are_pixels_without_data(tmp_path):
+    lacking = np.zeros(TRUTH.shape, bool)
+    lacking[0], lacking[3, 4] = True, True
+    holed = np.where(lacking[..., None], 255, CUBE)
+    for kind in ("uint8", "float32"):
+        scene = load_scene(write(tmp_path / "scene.tif", holed, kind, nodata=255))
+        np.testing.assert_array_equal(scene.lacking, lacking)
+    inside = write(tmp_path / "inside.tif", CUBE, "uint8")
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(inside, "r+") as file:
+        file.write_mask(~lacking)
+    np.testing.assert_array_equal(load_scene(inside).lacking, lacking)
+    truth = write(tmp_path / "truth.tif", np.where(TRUTH == 2, 99, TRUTH)[..., None], "uint8", nodata=99)
+    found = load_scene(tmp_path / "scene.tif", truth)
+    np.testing.assert_array_equal(found.truth, np.where(lacking | (TRUTH == 2), 0, TRUTH))
+    assert found.notes == (f"scene.tif: {lacking.sum()} pixels without data left out",)
+
+
 def test_commands_write_maps_in_the_place_of_the_scene(tmp_path):
     write(tmp_path / "scene.tif", CUBE, "float32")
     write(tmp_path / "sheared.tif", CUBE, "float32", transform=Affine(20, 3, 5e5, 1, -20, 4e6))

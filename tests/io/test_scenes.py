@@ -136,9 +136,9 @@ def test_what_is_unclear_is_asked_for(tmp_path):
     (tmp_path / "a.txt").write_text("scene")
     with pytest.raises(BadFileError, match="unknown kind of scene"):
         load_scene(tmp_path / "a.txt")
-    np.save(tmp_path / "nan.npy", np.where(TRUTH, TRUTH, np.nan))
+    np.save(tmp_path / "half.npy", TRUTH + 0.5)
     with pytest.raises(BadFileError, match="classes of pixels"):
-        load_scene(tmp_path / "two.npz", tmp_path / "nan.npy", cube="a")
+        load_scene(tmp_path / "two.npz", tmp_path / "half.npy", cube="a")
     Image.fromarray(np.zeros((9, 12, 4), np.uint8), "RGBA").save(tmp_path / "rgba.png")
     with pytest.raises(BadFileError, match=r"kind RGBA.*rasterio"):
         load_scene(tmp_path / "rgba.png")
@@ -162,6 +162,123 @@ def test_classes_have_names(tmp_path):
         named_classes(str(tmp_path / "names.csv"))
     header = write_envi(tmp_path, TRUTH[..., None], kind="u1", more="class names = {Unclassified, corn,\n oats, woods}")
     assert set(load_scene(tmp_path / "a.npz", header).truth.ravel()) == {"", "corn", "oats", "woods"}
+
+
+# ---- places and pixels without data ----
+
+
+def utm(x, y, width=20, height=20, zone=16):
+    return f"map info = {{UTM, 1, 1, {x}, {y}, {width}, {height}, {zone}, North, WGS-84, units=Meters}}"
+
+
+def test_a_ground_truth_is_moved_to_the_place_of_the_scene(tmp_path):
+    header = write_envi(tmp_path, CUBE, more=utm(500000, 4000000))
+
+    def truth_at(pixels, place):
+        return load_scene(header, write_envi(tmp_path, pixels[..., None], kind="u1", more=place, name="truth"))
+
+    same = truth_at(TRUTH, utm("500000.00", 4000000))
+    np.testing.assert_array_equal(same.truth, TRUTH)
+    assert same.notes == ()
+    moved = truth_at(TRUTH, utm(500060, 4000040))
+    expected = np.zeros_like(TRUTH)
+    expected[:-2, 3:] = TRUTH[2:, :-3]
+    np.testing.assert_array_equal(moved.truth, expected)
+    n_outside = (TRUTH > 0).sum() - (expected > 0).sum()
+    assert moved.notes == (
+        "truth.hdr: moved 2 rows up and moved 3 columns to the right to lie where its georeference puts it; "
+        f"{n_outside} pixels with a class outside of the scene left out",
+    )
+    flipped = truth_at(TRUTH[::-1], utm(500000, 4000000 - 9 * 20, height=-20))
+    np.testing.assert_array_equal(flipped.truth, TRUTH)
+    assert "rows reversed" in flipped.notes[0]
+    larger = truth_at(np.pad(TRUTH, 2), utm(500000 - 40, 4000000 + 40))
+    np.testing.assert_array_equal(larger.truth, TRUTH)
+    cut = truth_at(TRUTH[:4], utm(500000, 4000000))
+    np.testing.assert_array_equal(cut.truth, np.where(np.arange(9)[:, None] < 4, TRUTH, 0))
+    for place, why in (
+        (utm(500010, 4000000), "from 500010, 4000000"),
+        (utm(500000, 4000000, 30, 30), "pixels of 30 x -30"),
+        (utm(500000, 4000000, zone=17), "coordinate systems differ"),
+        (utm(510000, 4000000), "500 columns right of it, where nothing overlaps"),
+        (utm(500000, 4000000, 0, 0), "pixels of 0 x"),
+    ):
+        with pytest.raises(BadFileError, match=f"must have the pixels of its scene.*{why}.*Warp it"):
+            truth_at(TRUTH, place)
+
+
+def test_pixels_without_data_are_left_out(fitted, tmp_path):
+    """Here in the stated value, NaN or infinite; the patches of their neighbours do without them."""
+    cube, model = fitted
+    save_model(tmp_path / "m.skops", model)
+    lacking = np.zeros(TRUTH.shape, bool)
+    lacking[:3], lacking[6, 6] = True, True
+    whole, holed = cube.astype("f4"), {}
+    for name, value in (("value", -9999), ("nan", np.nan), ("inf", np.inf)):
+        holed[name] = whole.copy()
+        holed[name][:3], holed[name][6, 6, 1] = value, value
+    write_envi(tmp_path, holed["value"], name="value", more="data ignore value = -9999")
+    write_envi(tmp_path, holed["nan"], "bip", name="nan", more="")
+    np.save(tmp_path / "inf.npy", holed["inf"])
+    np.save(tmp_path / "truth.npy", np.where(TRUTH, TRUTH, np.nan))
+    maps = []
+    for file in ("value.hdr", "nan.hdr", "inf.npy"):
+        scene = load_scene(tmp_path / file, tmp_path / "truth.npy")
+        np.testing.assert_array_equal(scene.lacking, lacking)
+        np.testing.assert_array_equal(scene.truth, np.where(lacking, 0, TRUTH))
+        cut = Patches(3).cut(scene.data, scene.truth, lacking=scene.lacking)
+        assert np.isfinite(cut.data).all()
+        assert cut.data.min() > -9999
+        command = ("predict", tmp_path / "m.skops", tmp_path / file, "--scene", tmp_path / "map.hdr")
+        done = run(*command, "-o", tmp_path / "all.csv", "--truth", tmp_path / "truth.npy", "--json")
+        assert done.returncode == 0, done.stderr
+        assert f"Note: {file}: {lacking.sum()} pixels without data left out" in done.stderr
+        facts = json.loads(done.stdout)
+        assert (facts["n_samples"], facts["n_known"]) == ((~lacking).sum(), (~lacking & (TRUTH > 0)).sum())
+        maps.append(load_scene(tmp_path / "map.hdr").data[..., 0])
+        np.testing.assert_array_equal(maps[-1] == 0, lacking)
+        np.testing.assert_array_equal(maps[-1], maps[0])
+        table = read_table(tmp_path / "all.csv").columns
+        np.testing.assert_array_equal(np.array(table["sample"], int), np.flatnonzero(~lacking))
+        np.testing.assert_array_equal(np.array(table["predicted"], int), maps[-1][~lacking])
+    patches, near = Patches(3).cut(holed["nan"], TRUTH * ~lacking, lacking=lacking), 3 * [whole[3, 1]]
+    np.testing.assert_array_equal(patches.data[1][0], near)  # the row above has no data
+    np.testing.assert_array_equal(patches.data[1][1:], whole[3:5, :3])
+    holed["nan"][..., 2] = np.nan
+    np.save(tmp_path / "band.npy", holed["nan"])
+    with pytest.raises(BadFileError, match=r"the bands 3 .* have data nowhere"):
+        load_scene(tmp_path / "band.npy")
+    reached = classified_scene(model, replace(scene, truth=None, data=np.nan_to_num(holed["value"])))
+    np.testing.assert_array_equal(reached == 0, lacking)
+
+
+def test_maps_have_the_numbers_and_wavelengths_of_the_scene_of_the_fit(tmp_path):
+    """Also without its ground truth: numbers and names travel from the patches through the model."""
+    truth = np.array([0, 9, 5, 11])[TRUTH]
+    cube = np.random.default_rng(0).standard_normal((9, 12, 4)) + 3 * TRUTH[..., None] * [1, -1, 2, 0.5]
+    write_envi(tmp_path, cube)
+    write_envi(tmp_path, cube, name="other", more=LINES.replace("400, 410.5", "900, 910.5"))
+    np.save(tmp_path / "truth.npy", truth)
+    (tmp_path / "names.csv").write_text("number,name\n5,oats\n9,corn\n11,woods\n")
+    names = ("--names", tmp_path / "names.csv", "--keep-overlapping")
+    run("patches", tmp_path / "scene.hdr", tmp_path / "truth.npy", "-o", tmp_path / "p.npz", "--size", 3, *names)
+    quick = ("--decomposition", "cp", "--rank", "1", "--outer-folds", 0, "--folds", 2, "--no-report", "--no-groups")
+    done = run("fit", tmp_path / "p.npz", "-o", tmp_path / "m.skops", *quick)
+    assert done.returncode == 0, done.stderr
+    predict = ("predict", tmp_path / "m.skops")
+    alone = run(*predict, tmp_path / "scene.hdr", "--scene", tmp_path / "map.hdr")
+    assert alone.returncode == 0, alone.stderr
+    assert "coordinates" not in alone.stderr
+    found = load_scene(tmp_path / "map.hdr")
+    assert set(np.unique(found.data)) == {5, 9, 11}
+    assert "class names = {Unclassified, , , , , oats, , , , corn, , woods}" in (tmp_path / "map.hdr").read_text()
+    # a ground truth without names has those of the fit
+    judged = run(
+        *predict, tmp_path / "scene.hdr", "--truth", tmp_path / "truth.npy", "--scene", tmp_path / "b.hdr", "--json"
+    )
+    assert json.loads(judged.stdout)["accuracy"] == pytest.approx((found.data[..., 0] == truth)[truth > 0].mean())
+    other = run(*predict, tmp_path / "other.hdr", "--scene", tmp_path / "c.hdr")
+    assert "they went from 400 nm to 432 nm, and go from 900 nm to 432 nm" in other.stderr
 
 
 # ---- patches ----
@@ -270,7 +387,7 @@ def test_a_classified_scene_is_what_its_patches_are(fitted, monkeypatch):
         classified_scene(model, Scene(cube[..., :3], None, 0, scene.axes, "scene", "scene"))
     cube = cube.copy()
     cube[4, 4, 1] = np.nan
-    with pytest.raises(BadFileError, match="holds NaN"):
+    with pytest.raises(BadFileError, match="holds NaN"):  # `load_scene` says which pixels lack data
         classified_scene(model, Scene(cube, None, 0, scene.axes, "scene", "scene"))
 
 
@@ -469,9 +586,9 @@ def test_maps_keep_the_numbers_of_classes(tmp_path):
     assert "class names = {Unclassified, , 2, , , , , oats}" in (tmp_path / "map.hdr").read_text()
     np.testing.assert_array_equal(written([["b", "a"]], ["a", "b"], names={3: "a", 9: "b"}), [[9, 3]])
     np.testing.assert_array_equal(written([["b", "4"]], ["4", "b"], names={3: "a", 9: "b"}), [[9, 4]])
-    np.testing.assert_array_equal(written([["b", "c"]], ["c", "b"], names={1: "a", 2: "b"}), [[2, 1]])
-    assert "class names = {Unclassified, c, b}" in (tmp_path / "map.hdr").read_text()
-    np.testing.assert_array_equal(written([[0, 5]], [0, 5]), [[1, 2]])  # 0 is no class
+    np.testing.assert_array_equal(written([["b", "c"]], ["c", "b"], names={1: "a", 2: "b"}), [[2, 3]])
+    assert "class names = {Unclassified, , b, c}" in (tmp_path / "map.hdr").read_text()
+    np.testing.assert_array_equal(written([[0, 5]], [0, 5]), [[6, 5]])  # 0 is no class
     assert written([[300, 1]], [1, 300]).dtype == np.uint16
 
 

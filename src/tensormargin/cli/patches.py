@@ -85,6 +85,7 @@ def patches_command(given: Any) -> None:
         if size % 2 == 0:
             raise ValueError(f"--size must be an odd number of pixels; got {size}. Use {size - 1} or {size + 1}")
         found = load_scene(scene, truth, **given.scene, max_bytes=given.max_bytes, allow_external=given.allow_external)
+        _say_notes(found)
         if found.truth is None:
             raise ValueError(
                 f"{scene}: has no ground truth, one number per pixel; give its file as TRUTH. To classify a scene, use "
@@ -117,6 +118,11 @@ def patches_command(given: Any) -> None:
             f"Note: a class must lie in several places to be evaluated, and {', '.join(facts['classes_in_one_place'])} "
             "does not; leave it out with --exclude-classes, or give smaller --blocks"
         )
+
+
+def _say_notes(scene: Scene) -> None:
+    for note in scene.notes:
+        click.echo(f"Note: {note}", err=True)
 
 
 def _facts(places: Any) -> dict[str, Any]:
@@ -191,7 +197,7 @@ def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> Non
     total = len(places.positions)
 
     def pieces() -> Iterator[Array]:
-        for where, piece in patches.pieces(scene.data, places.positions):
+        for where, piece in patches.pieces(scene.data, places.positions, lacking=scene.lacking):
             yield piece
             show(where.stop, total, "patches")
 
@@ -202,6 +208,9 @@ def _write(out: Path, patches: Any, scene: Scene, places: Any, show: Any) -> Non
         "scene_shape": np.array(places.shape),
         **arrays_of(scene.axes),
     }
+    if scene.class_names:
+        arrays["class_numbers"] = np.array(list(scene.class_names))
+        arrays["class_names"] = np.array(list(scene.class_names.values()), str)
     shape = (total, patches.size, patches.size, scene.data.shape[2])
     with written_together():
         write_samples(out, pieces(), shape, scene.data.dtype.newbyteorder("="), arrays)
@@ -261,13 +270,14 @@ def classify(
     """
     import numpy as np
 
-    from ..io import agreement_on_scene, load_scene, patch_size, scene_predictions, write_predictions
+    from ..io import agreement_on_scene, no_class, painted, patch_size, scene_predictions, write_predictions
     from ..plots import save_scene
 
-    scene = load_scene(given.data[0], given.truth, **given.scene, **limits)
+    scene = _loaded_scene(loaded, given, limits)
     _check_places(scene, files)
     tables, maps = ([one for one in files if (one.suffix.lower() == ".csv") is table] for table in (True, False))
     predicted: list[Array] = []
+    classes = loaded.facts["classes"]
     comparisons: list[ComparedSamples] = []
 
     def parts() -> Iterator[Predictions]:
@@ -282,13 +292,32 @@ def classify(
         if not tables:
             deque(parts(), maxlen=0)
         compared = None if loaded.training is None else loaded.training.joined(comparisons)
-        classes_of_pixels, classes = np.concatenate(predicted).reshape(scene.data.shape[:2]), loaded.facts["classes"]
+        background = no_class(scene, classes)
+        classes_of_pixels = painted(scene, np.concatenate(predicted), background)
         used = None if compared is None else compared.used
         found = agreement_on_scene(classes_of_pixels, scene, classes, used, patch_size(loaded.facts["sample_shape"]))
-        about: dict[str, Any] = {name: getattr(scene, name) for name in ("truth", "background", "georeference")}
+        about: dict[str, Any] = {"truth": scene.truth, "background": background, "georeference": scene.georeference}
         for path in maps:
             save_scene(path, classes_of_pixels, classes=classes, names=scene.class_names, **about)
-    return classes_of_pixels.size, found, compared
+    return sum(map(len, predicted)), found, compared
+
+
+def _loaded_scene(loaded: ModelFile, given: Any, limits: dict[str, Any]) -> Scene:
+    """Return the scene, with the names and numbers that the classes of the model's scene had unless it has names."""
+    from ..data import contradictions
+    from ..io import load_scene
+
+    scene = load_scene(given.data[0], given.truth, **given.scene, **limits)
+    _say_notes(scene)
+    axes = None if loaded.axes is None else scene.axes[-len(loaded.axes) :]
+    error, warning = contradictions(loaded.axes, axes)
+    if error is not None:
+        raise ValueError(f"{scene.source}: {error}")
+    warn(None if warning is None else f"{scene.source}: {warning}")
+    if scene.class_names or not isinstance(loaded.facts["classes"][0], str):
+        return scene
+    numbers = loaded.loading.get("stated", {}).get("class_numbers", {})
+    return scene.named({number: name for name, number in numbers.items()})
 
 
 def _check_places(scene: Scene, files: list[Path]) -> None:

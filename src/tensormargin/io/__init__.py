@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .checksums import check_sha256, sha256_of
     from .class_maps import MAPS, class_map_files, save_class_map
     from .containers import arrays_of
+    from .georeference import Georeference
     from .labels import quick_classes
     from .load import load_samples
     from .models import ModelFile, listed_shape, load_model, read_facts, save_model
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from .options import OPTIONS, describe_loading
     from .outputs import MARK, check_ending, is_ours, save_array, write_samples
     from .predictions import Agreement, PredictionRun, Predictions, agreement_on_scene, axes_warning
-    from .predictions import check_samples_fit, confounds_needed, neutral, probabilities_from
+    from .predictions import check_samples_fit, confounds_needed, neutral, no_class, painted, probabilities_from
     from .predictions import scene_predictions, training_record, write_predictions, write_table
     from .samples import SampleSet, leakage_warnings
-    from .scenes import Georeference, Scene, is_scene, load_scene, named_classes, patch_size
+    from .scenes import Scene, is_scene, load_scene, named_classes, patch_size
     from .views import KnownViews, known_views, load_views
     from .volumes import load_mask, read_nifti
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -12,9 +13,9 @@ import numpy as np
 
 from ..data import require_package
 from ..runtime import Array, replacing
+from .georeference import Georeference
 from .outputs import MARK
 from .readers.geotiff import class_names_tag
-from .scenes import Georeference
 
 MAPS = (".tif", ".tiff", ".hdr")
 UNCLASSIFIED = "Unclassified"
@@ -30,12 +31,17 @@ def class_map_files(path: Path) -> list[Path]:
 
 
 def class_numbers(classes: Sequence[Any], names: Mapping[int, str]) -> list[int]:
-    """Return the number of each class in a map: its own, or that of its name, or else 1, 2, ...; 0 is no class."""
+    """Return the number of each class in a map: its own, or that of its name, or else the next free one.
+
+    0 is no class.
+    """
     by_name = {name: number for number, name in names.items()}
     own = [by_name.get(label, int(label) if str(label).isdecimal() else label) for label in classes]
-    if all(isinstance(one, int) and 0 < one <= _MOST for one in own) and len(set(own)) == len(own):
-        return own
-    return list(range(1, len(own) + 1))
+    numbers = [one if isinstance(one, int) and 0 < one <= _MOST else None for one in own]
+    taken = [one for one in numbers if one is not None]
+    free = count(1 + max([*taken, *names], default=0))
+    found = [next(free) if one is None else one for one in numbers]
+    return found if len(set(taken)) == len(taken) and max(found) <= _MOST else list(range(1, len(found) + 1))
 
 
 def save_class_map(
@@ -56,7 +62,8 @@ def save_class_map(
     predicted : array-like of shape (rows, columns)
         Class of each pixel.
     classes : sequence
-        All classes. Whole numbers from 1 stay what they are; other classes are numbered 1, 2, ... 0 is no class.
+        All classes. Whole numbers from 1, and classes that ``names`` has, keep their numbers; others get the next free
+        ones. 0 is no class.
     colours : array-like of shape (n_classes, 3)
         Red, green and blue of each class, from 0 to 1.
     names : mapping from int to str, optional

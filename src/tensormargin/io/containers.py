@@ -20,7 +20,7 @@ from ..runtime import Array
 from . import labels
 from .arrays import Stored, container_kind, open_arrays
 from .lazy import READ_WHOLE, in_parts, lazy_container, stays_in_files
-from .options import CONTAINER, TABLE, DoesNotApplyError, Request
+from .options import CLASS_NUMBERS, CONTAINER, TABLE, DoesNotApplyError, Request
 from .readers.entries import RATES, as_rate
 from .recordings import Recording, continuous, find_recording, load_recording
 from .samples import SampleSet
@@ -66,7 +66,7 @@ def load_container(path: Path, request: Request) -> SampleSet:
         if request.layout.mode_names is None:
             axes, more = _axes_in(path, held, name, axis, not_groups)
             notes += more
-        stated["positions"] = _positions(held, len(data))
+        stated |= {"positions": _positions(held, len(data)), "loading": _class_numbers(held)}
         return SampleSet(
             data, target, groups, None, None, "", kind, notes, unused, axes=axes, unit=stored.unit or None, **stated
         )
@@ -77,6 +77,15 @@ def _positions(held: Mapping[str, Stored], n_samples: int) -> Array | None:
     stored = held.get("positions")
     known = stored is not None and "scene_shape" in held and stored.dtype.kind in "iu"
     return stored.read() if stored is not None and known and stored.shape == (n_samples, 2) else None
+
+
+def _class_numbers(held: Mapping[str, Stored]) -> dict[str, Any]:
+    """Return the numbers of classes in the ground truth of a scene, by name, for files of `tensormargin patches`."""
+    names, numbers = held.get("class_names"), held.get("class_numbers")
+    if names is None or numbers is None or "scene_shape" not in held or numbers.dtype.kind not in "iu":
+        return {}
+    pairs = zip(_texts(names.read()), np.ravel(numbers.read()).tolist(), strict=False)
+    return {CLASS_NUMBERS: dict(pairs)}
 
 
 def _samples_and_labels(path: Path, held: Mapping[str, Stored], request: Request) -> tuple[str, str | None]:

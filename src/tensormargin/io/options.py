@@ -32,7 +32,8 @@ Chunks = int | str  # number of samples per chunk, or its size in bytes as text 
 
 _NAMES = ("samples", "labels", "groups")  # may differ from file to file without changing the samples
 _FLAGS = ("ragged", "missing")  # are False if they are not given
-_STATED = ("tr", "sfreq")  # read from the file where it states them
+CLASS_NUMBERS = "class_numbers"
+_STATED = ("tr", "sfreq", CLASS_NUMBERS)  # read from the file where it states them
 _CUT = "only recordings, arrays of channels by times and 4-D NIfTI files are cut around events"
 
 
@@ -49,6 +50,14 @@ def _is_number(value: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(map(_is_text, value)) and all(map(_is_count, value.values()))
+
+
+def _numbered(classes: Mapping[str, int]) -> str:
+    return listed([f"{number} {name}" for name, number in classes.items()])
 
 
 def _is_true(value: Any) -> bool:
@@ -388,6 +397,7 @@ _REMEMBERED: Mapping[str, Option] = {
     "covariates": Option(words="covariates: {}", valid=_list_of(_is_text)),
     **{name: option for name, option in OPTIONS.items() if option.words is not None},
     "modes": Option(words="modes named by hand", valid=_is_true),
+    CLASS_NUMBERS: Option(words=lambda value: f"classes of the scene: {_numbered(value)}", valid=_are_counts),
 }
 """Everything that is remembered, in the order in which it is told."""
 

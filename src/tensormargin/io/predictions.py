@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from ..data import (
     AnyAxes,
@@ -30,7 +31,7 @@ from ..runtime import Array, Progress, computed, listed
 from ..transformers import Deconfound, Patches, UnseenCategoryWarning, takes_nan, takes_ragged
 from . import BadFileError, ModelFile, SampleSet, Scene, replacing
 from .arrays import check_samples
-from .scenes import is_patch, patch_size
+from .scenes import NO_CLASS, is_patch, patch_size
 
 _FEW = 20  # samples that show whether a model depends on their scale
 _PIXELS = 500  # of a scene that its scale is determined from
@@ -293,9 +294,33 @@ def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
 
 
 def classified_scene(model: Any, scene: Scene, progress: Progress | None = None) -> Array:
-    """Return the predicted class of every pixel of a scene, by a model of spectra or patches of as many bands."""
+    """Return the predicted class of every pixel of a scene, by a model of spectra or patches of as many bands.
+
+    Pixels without data get `no_class`.
+    """
     predicted = [part.predicted for part in scene_predictions(model, scene, progress)]
-    return np.concatenate(predicted).reshape(scene.data.shape[:2])
+    return painted(scene, np.concatenate(predicted), no_class(scene, last_estimator(model).classes_.tolist()))
+
+
+def no_class(scene: Scene, classes: Sequence[Any]) -> Any:
+    """Return what pixels without data have as their class: the background, or else a number that no class has."""
+    if isinstance(classes[0], str):
+        return NO_CLASS
+    background = 0 if scene.background == NO_CLASS else scene.background
+    return min(classes) - 1 if scene.truth is None and background in classes else background
+
+
+def painted(scene: Scene, values: Array, fill: Any) -> Array:
+    """Return values of all pixels with data, row by row, as a map of the scene."""
+    shape = scene.data.shape[:2]
+    if scene.lacking is None:
+        return values.reshape(shape)
+    return Patches().paint(values, Bunch(positions=_pixels_with_data(scene), shape=shape), fill)
+
+
+def _pixels_with_data(scene: Scene) -> Array:
+    shape = scene.data.shape[:2]
+    return np.argwhere(np.ones(shape, bool) if scene.lacking is None else ~scene.lacking)
 
 
 def scene_predictions(
@@ -305,7 +330,7 @@ def scene_predictions(
     record: TrainingRecord | None = None,
     any_scale: bool = False,
 ) -> Iterator[Predictions]:
-    """Yield the predictions of all pixels, row by row, some at a time."""
+    """Yield the predictions of all pixels with data, row by row, some at a time."""
     shape, bands = ModelChain.of(model).sample_shape, scene.data.shape[2]
     if not isinstance(shape, tuple) or not is_patch(shape) or shape[-1] != bands:
         raise BadFileError(
@@ -313,13 +338,14 @@ def scene_predictions(
             f"fitted to samples of shape {shape}. Fit it to what `tensormargin patches` cuts from such a scene"
         )
     patches = Patches(patch_size(shape))
-    positions = patches.places(scene.data.shape).positions
+    patches.places(scene.data.shape)  # raises an error for a scene that is smaller than a patch
+    positions, columns = _pixels_with_data(scene), scene.data.shape[1]
 
     def predictions(where: Array) -> Iterator[tuple[slice, SampleSet, Predictions]]:
-        for rows, piece in patches.pieces(scene.data, where):
+        for rows, piece in patches.pieces(scene.data, where, lacking=scene.lacking):
             samples = piece.reshape(len(piece), *shape)
             check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
-            names = list(map(str, range(rows.start, rows.stop)))
+            names = list(map(str, (where[rows] @ [columns, 1]).tolist()))
             part = SampleSet(samples, None, None, names, None, scene.source, scene.kind, (), positions=where[rows])
             yield rows, part, predictions_of(model, part, None, record)
 
@@ -329,7 +355,7 @@ def scene_predictions(
                 check_scale(model, part, found.compared.other_scale)
     for rows, _, found in predictions(positions):
         if scene.truth is not None:
-            truth = scene.truth.ravel()[rows]
+            truth = scene.truth[tuple(positions[rows].T)]
             found.columns["label"] = np.where(truth == scene.background, "", truth.astype(str))
         yield found
         if progress is not None:
@@ -534,7 +560,7 @@ def agreement_on_scene(
         return agreement(predicted, None, classes)
     marked = scene.truth != scene.background
     if used is not None:
-        used = maximum_filter(used.reshape(marked.shape), 2 * size - 1, mode="constant")[marked]
+        used = maximum_filter(painted(scene, used, False), 2 * size - 1, mode="constant")[marked]
     found = agreement(predicted[marked], scene.truth[marked], classes, used)
     if found.unknown and not found.n_known:
         raise BadFileError(

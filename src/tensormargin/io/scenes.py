@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,67 +11,21 @@ from typing import Any
 import numpy as np
 
 from ..data import Axes, Axis, BadFileError, FileRules, check_text, parsed_bytes, parsing, require_package
-from ..runtime import Array
+from ..runtime import Array, counted, listed
 from .arrays import container_endings, container_kind, open_arrays
 from .containers import stored_axes
+from .georeference import Georeference, placement
 from .labels import clean, describe
 from .readers import envi
 from .readers.process import call
 from .tables import read_table
 
 NO_CLASS = ""  # class of pixels that have none, where classes have names
+_PIECE = 2**25  # bytes of rows that are looked at together
 _PICTURES = (".tif", ".tiff", ".png")
-_TO_ENVI, _TO_GEOTIFF = ".geotiff.place_in_envi", ".geotiff.place_in_geotiff"
 _TRUTH = ("truth", "gt", "ground_truth", "groundtruth", "labels")
 _WAVELENGTHS = ("wavelength", "wavelengths")
 _TIFF_REMEDY = "export it with one number per pixel and band; other kinds of TIFF need rasterio: pip install "
-
-
-@dataclass(frozen=True)
-class Georeference:
-    """Where a scene lies on earth, as its file states it; nothing by default.
-
-    Attributes
-    ----------
-    source : str
-        The file.
-    envi : mapping from str to str
-        Fields of an ENVI header: map info, projection info, coordinate system string.
-    crs, transform : str, tuple of 6 float
-        Coordinate system (WKT) and affine transform of a GeoTIFF, as rasterio has them.
-
-    Examples
-    --------
-    >>> from tensormargin.io import Georeference
-    >>> Georeference("field.hdr", {"map info": "{UTM, 1, 1, 5e5, 4e6, 20, 20, 16, North, WGS-84}"}).in_envi()
-    {'map info': '{UTM, 1, 1, 5e5, 4e6, 20, 20, 16, North, WGS-84}'}
-    """
-
-    source: str = ""
-    envi: Mapping[str, str] = field(default_factory=dict)
-    crs: str = ""
-    transform: tuple[float, ...] = ()
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the file says where the scene lies."""
-        return bool(self.envi or self.transform)
-
-    def in_envi(self) -> dict[str, str]:
-        """Return the fields of an ENVI header; none if they could not say it exactly."""
-        if self.envi or not self.transform:
-            return dict(self.envi)
-        with parsing(Path(self.source), "a georeference", "write a GeoTIFF instead (.tif)"):
-            found: dict[str, str] = call(_TO_ENVI, Path(self.source), self.crs, list(self.transform))
-        return found
-
-    def in_geotiff(self) -> tuple[str, tuple[float, ...]]:
-        """Return coordinate system (WKT) and transform, "" and () if there are none; needs rasterio for ENVI."""
-        if self.transform or not self.envi:
-            return self.crs, self.transform
-        with parsing(Path(self.source), "a georeference", 'correct "map info" in its header, or write a map as .hdr'):
-            crs, transform = call(_TO_GEOTIFF, Path(self.source), dict(self.envi))
-        return crs, tuple(transform)
 
 
 @dataclass(frozen=True)
@@ -96,6 +50,11 @@ class Scene:
         Where it lies: that of the cube, or else that of the ground truth.
     class_names : mapping from int to str
         Names of the classes by number, if they have names.
+    lacking : ndarray of bool, of shape (rows, columns), or None
+        Pixels without data: NaN, infinite or the file's value for no data in a band, or masked. They have no class in
+        ``truth`` and get none. None if all pixels have data.
+    notes : tuple of str
+        Remarks for the user: pixels without data, a ground truth that was moved to the place of the scene.
 
     Examples
     --------
@@ -115,6 +74,17 @@ class Scene:
     kind: str
     georeference: Georeference = field(default_factory=Georeference)
     class_names: Mapping[int, str] = field(default_factory=dict)
+    lacking: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def named(self, names: Mapping[int, str]) -> Scene:
+        """Return the scene with names of its classes; those without a name keep their number, as text."""
+        if self.truth is None:
+            return replace(self, background=NO_CLASS, class_names=names)
+        classes, places = np.unique(self.truth, return_inverse=True)
+        texts = [NO_CLASS if one == self.background else names.get(one, str(one)) for one in classes.tolist()]
+        truth = np.array(texts)[places.reshape(self.truth.shape)]
+        return replace(self, truth=truth, background=NO_CLASS, class_names=names)
 
 
 @dataclass(frozen=True)
@@ -126,6 +96,14 @@ class _Found:
     axis: Axis = field(default_factory=lambda: Axis("wavelength"))
     class_names: tuple[str, ...] = ()
     georeference: Georeference = field(default_factory=Georeference)
+    nodata: float | None = None
+    lacking: Array | None = None
+
+    def without_data(self, values: Array) -> Array:
+        """Return which entries of an array of the file are not finite, or are its value for no data."""
+        with np.errstate(over="ignore"):
+            ignored = np.zeros(values.shape, bool) if self.nodata is None else values == self.nodata
+        return ignored if values.dtype.kind != "f" else ignored | ~np.isfinite(values)
 
 
 def load_scene(
@@ -148,7 +126,8 @@ def load_scene(
         one page per band), or a container of arrays: ``.mat``, ``.npy``, ``.npz``, HDF5, Zarr.
     truth : str or Path, optional
         File with the ground truth, of the same kinds or PNG. By default an array of ``path`` with one number per pixel
-        is taken, if there is exactly one.
+        is taken, if there is exactly one. If both files say where they lie on earth, it is moved and flipped to the
+        pixels of the scene, and refused if it is not on the same grid.
     cube, truth_name : str, optional
         Names of the arrays, where a container has several that could be meant.
     background : int, default=0
@@ -185,22 +164,23 @@ def load_scene(
     found = _read(source, rules)
     name, data = _cube(source, found, cube)
     axis = found.axis if found.axis.values is None or len(found.axis.values) == data.shape[2] else Axis("wavelength")
-    other = found if truth is None else _read(Path(truth), rules)
-    other_path = source if truth is None else Path(truth)
-    pixels = _truth(other_path, other, data.shape[:2], truth_name, name if truth is None else None, truth is not None)
+    shape, (lacking, notes) = data.shape[:2], _lacking(source, found, data)
+    if truth is None:
+        other_path, other = source, _classes_only(found, background)
+    else:
+        other_path, other = Path(truth), _classes_only(_read(Path(truth), rules), background)
+        other, moved = _moved(other_path, other, found.georeference, shape, background)
+        notes += moved
+    pixels = _truth(other_path, other, shape, truth_name, name if truth is None else None, truth is not None)
+    if pixels is not None and lacking is not None:
+        pixels[lacking] = background
     if names is None:
         names = {number: text for number, text in enumerate(other.class_names) if text}
-    known = dict(named_classes(names) if isinstance(names, str) else names)
-    if pixels is not None and known:
-        by_number = {**known, background: NO_CLASS}
-        found_classes, places = np.unique(pixels, return_inverse=True)
-        texts = [
-            by_number.get(one, str(one)) for one in found_classes.tolist()
-        ]  # those without a name keep their number
-        pixels = np.array(texts)[places.reshape(pixels.shape)]
-    axes = (Axis("row"), Axis("column"), axis)
     where = found.georeference if found.georeference.is_known else other.georeference
-    return Scene(data, pixels, NO_CLASS if known else background, axes, str(path), found.kind, where, known)
+    axes = (Axis("row"), Axis("column"), axis)
+    scene = Scene(data, pixels, background, axes, str(path), found.kind, where, lacking=lacking, notes=notes)
+    names = named_classes(names) if isinstance(names, str) else names
+    return scene.named(names) if names else scene
 
 
 def named_classes(text: str) -> dict[int, str]:
@@ -266,7 +246,8 @@ def _read(path: Path, rules: FileRules) -> _Found:
             header = envi.read_header(path, rules)
             axis = Axis("wavelength", header.unit, header.wavelengths)
             where = Georeference(str(path), header.georeference)
-            return _Found({"scene": envi.numbers_in(header, rules)}, "ENVI scene", axis, header.class_names, where)
+            cube = {"scene": envi.numbers_in(header, rules)}
+            return _Found(cube, "ENVI scene", axis, header.class_names, where, header.nodata)
     if ending in _PICTURES:
         return _picture(path, rules)
     kind = container_kind(path)
@@ -295,7 +276,8 @@ def _picture(path: Path, rules: FileRules) -> _Found:
             axis = Axis("wavelength", envi.unit_of(found["unit"]), found["wavelengths"])
             where = Georeference(str(path), {}, found["crs"], tuple(found["transform"]))
             cube = {"scene": np.moveaxis(found["bands"], 0, -1)}
-            return _Found(cube, "GeoTIFF scene", axis, tuple(found["class_names"]), where)
+            names, lacking = tuple(found["class_names"]), found["lacking"]
+            return _Found(cube, "GeoTIFF scene", axis, names, where, found["nodata"], lacking)
     require_package(path, "PIL", "cli", "an image")
     with parsing(path, "a TIFF or PNG file with bands", f"{_TIFF_REMEDY}'tensormargin[geo]'"):
         return _Found({"scene": np.moveaxis(call(".pictures.read_pages", path, rules), 0, -1)}, "TIFF scene")
@@ -325,6 +307,57 @@ def _cube(path: Path, found: _Found, name: str | None) -> tuple[str, Array]:
             f"{data.shape}. Name another array: cube=... (command line: --cube)"
         )
     return name, data
+
+
+def _lacking(path: Path, found: _Found, data: Array) -> tuple[Array | None, tuple[str, ...]]:
+    """Return which pixels have no data, None if all have, and a note."""
+    lacking = np.zeros(data.shape[:2], bool) if found.lacking is None else np.array(found.lacking)
+    empty = np.ones(data.shape[2], bool)
+    step = max(1, _PIECE // max(1, data[:1].nbytes))
+    if found.nodata is not None or data.dtype.kind == "f":
+        for start in range(0, len(data), step):
+            entries = found.without_data(data[start : start + step])
+            lacking[start : start + step] |= entries.any(axis=2)
+            empty &= entries.all(axis=(0, 1))
+        if lacking.all():
+            bands = listed([str(1 + band) for band in np.flatnonzero(empty).tolist()])
+            which = (
+                f"the bands {bands} (counted from 1) have data nowhere. Leave them out"
+                if empty.any()
+                else ("correct its value for no data, or leave out bands that lack it in many places")
+            )
+            raise BadFileError(f"{path}: a pixel needs data in all bands, and none has them; {which}")
+    if not lacking.any():
+        return None, ()
+    return lacking, (f"{path.name}: {counted(int(lacking.sum()), 'pixel')} without data left out",)
+
+
+def _classes_only(found: _Found, background: int) -> _Found:
+    """Return arrays that may be a ground truth with the background where they have no data."""
+    arrays = dict(found.arrays)
+    for name, array in arrays.items():
+        if array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1):
+            lacking = found.without_data(array)
+            if found.lacking is not None:
+                lacking |= found.lacking.reshape(lacking.shape)
+            arrays[name] = np.where(lacking, background, array) if lacking.any() else array
+    return replace(found, arrays=arrays)
+
+
+def _moved(
+    path: Path, found: _Found, scene: Georeference, shape: tuple[int, ...], background: int
+) -> tuple[_Found, tuple[str, ...]]:
+    """Return a ground truth with its pixels where the scene has them, and a note if they had another place."""
+    arrays, notes = dict(found.arrays), []
+    for name, array in arrays.items():
+        place = placement(scene, shape, found.georeference, array.shape)
+        if place is None or (place.words == "" and array.shape[:2] == shape):
+            continue
+        arrays[name] = place.placed(array, shape, background)
+        n_outside = int((array != background).sum() - (arrays[name] != background).sum())
+        outside = f"; {counted(n_outside, 'pixel')} with a class outside of the scene left out" if n_outside else ""
+        notes.append(f"{path.name}: {place.words or 'cut'} to lie where its georeference puts it{outside}")
+    return replace(found, arrays=arrays), tuple(notes)
 
 
 def _truth(

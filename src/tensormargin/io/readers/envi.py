@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite, prod
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,8 @@ _UNITS = {
 class Header(NamedTuple):
     """The file of numbers of an ENVI scene, how they lie there, and what else the header says.
 
-    That is wavelengths, names of the classes 0, 1, ..., and the fields that say where the scene lies.
+    That is wavelengths, names of the classes 0, 1, ..., the fields that say where the scene lies, and the value of
+    pixels without data.
     """
 
     data: Path
@@ -45,6 +47,7 @@ class Header(NamedTuple):
     unit: str
     class_names: tuple[str, ...]
     georeference: dict[str, str]
+    nodata: float | None
 
 
 def read_header(path: Path, rules: FileRules) -> Header:
@@ -83,11 +86,13 @@ def read_header(path: Path, rules: FileRules) -> Header:
             f"{data}: cut short: its header asks for {needed} bytes ({' x '.join(map(str, shape))} numbers of type "
             f"{dtype}), and it has {data.stat().st_size}. Copy the scene again, with both of its files"
         )
-    wavelengths = _numbers(header, fields, "wavelength", shape[2])
+    wavelengths = _numbers(header, fields, "wavelength", shape[2], f"one number per band, {shape[2]} of them")
     unit = "" if wavelengths is None else unit_of(fields.get("wavelength units", ""))
     class_names = listed_texts(fields.get("class names", ""))
     where = {name: " ".join(fields[name].split()) for name in GEOREFERENCE if name in fields}
-    return Header(data, shape, dtype, interleave, offset, wavelengths, unit, class_names, where)
+    nodata = _numbers(header, fields, "data ignore value", 1, "one number", finite=False)
+    ignored = None if nodata is None else float(nodata[0])
+    return Header(data, shape, dtype, interleave, offset, wavelengths, unit, class_names, where, ignored)
 
 
 def numbers_in(header: Header, rules: FileRules) -> Array:
@@ -153,6 +158,18 @@ def listed_texts(text: str) -> tuple[str, ...]:
     return tuple(" ".join(one.split()) for one in inside.split(",")) if inside else ()
 
 
+def place_of(fields: Mapping[str, str]) -> tuple[str, tuple[float, ...]] | None:
+    """Return the coordinate system in the words of "map info", and the transform; None if it has no such numbers."""
+    name, *rest = listed_texts(fields.get("map info", "")) or ("",)
+    try:
+        column, row, x, y, width, height = map(float, rest[:6])
+    except ValueError:
+        return None
+    system = [name, *(one for one in rest[6:] if not one.casefold().startswith("units"))]
+    transform = (width, 0.0, x - (column - 1) * width, 0.0, -height, y + (row - 1) * height)
+    return ", ".join(system).casefold(), transform
+
+
 def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, default: int | None = None) -> int:
     text = fields.get(name)
     if text is None and default is not None:
@@ -162,7 +179,9 @@ def _whole(header: Path, fields: dict[str, str], name: str, least: int = 1, defa
     return int(text)
 
 
-def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Array | None:
+def _numbers(
+    header: Path, fields: dict[str, str], name: str, length: int, rule: str, finite: bool = True
+) -> Array | None:
     texts = listed_texts(fields.get(name, ""))
     if not texts:
         return None
@@ -170,8 +189,8 @@ def _numbers(header: Path, fields: dict[str, str], name: str, length: int) -> Ar
         values = [float(text) for text in texts]
     except ValueError:
         raise _wrong(header, name, "numbers", listed(texts)) from None
-    if len(values) != length or not all(map(isfinite, values)):
-        raise _wrong(header, name, f"one number per band, {length} of them", f"{len(values)}: {listed(texts)}")
+    if len(values) != length or (finite and not all(map(isfinite, values))):
+        raise _wrong(header, name, rule, f"{len(values)}: {listed(texts)}")
     return np.array(values)
 
 

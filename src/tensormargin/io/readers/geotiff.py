@@ -40,8 +40,8 @@ def _opened(path: Path, driver: str, beside: str = "EMPTY_DIR") -> Iterator[Any]
 def read_geotiff(path: Path, rules: FileRules) -> dict[str, Any]:
     """Return the bands along the first axis, wavelengths with their unit if every band states one, and the rest.
 
-    That is ``class_names`` as `save_class_map` writes them, coordinate system (WKT) and transform. Returns nothing for
-    a plain TIFF with several pages, of which rasterio reads one.
+    That is ``class_names`` as `save_class_map` writes them, coordinate system (WKT), transform, and what says which
+    pixels have no data. Returns nothing for a plain TIFF with several pages, of which rasterio reads one.
     """
     with _opened(path, "GTiff") as scene:
         if len(scene.subdatasets) > 1:
@@ -61,7 +61,17 @@ def read_geotiff(path: Path, rules: FileRules) -> dict[str, Any]:
             "class_names": listed_texts(scene.tags(ns="ENVI").get(_NAMES, "")),
             "crs": crs,
             "transform": transform,
+            "nodata": scene.nodata,
+            "lacking": _masked(scene),
         }
+
+
+def _masked(scene: Any) -> Any:
+    """Return which pixels a mask of the whole file leaves out; None without a mask."""
+    from rasterio.enums import MaskFlags
+
+    flags = scene.mask_flag_enums[0]
+    return scene.read_masks(1) == 0 if MaskFlags.per_dataset in flags and MaskFlags.alpha not in flags else None
 
 
 def _wavelengths(scene: Any) -> dict[str, Any]:
@@ -107,6 +117,14 @@ def place_in_geotiff(path: Path, fields: Mapping[str, str]) -> tuple[str, list[f
         numbers.with_suffix(".hdr").write_text(_ONE_PIXEL + lines, encoding="utf-8")
         with _opened(numbers, "ENVI", beside="TRUE") as file:
             return _place_of(file)
+
+
+def same_system(path: Path, first: str, second: str) -> bool:
+    """Return whether two coordinate systems (WKT) are the same one in other words."""
+    import rasterio
+
+    with rasterio.Env():
+        return bool(rasterio.CRS.from_wkt(first) == rasterio.CRS.from_wkt(second))
 
 
 def class_names_tag(names: Sequence[str]) -> dict[str, str]:

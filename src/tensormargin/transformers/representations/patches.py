@@ -60,6 +60,7 @@ class Patches(BaseEstimator):
         background: Any = 0,
         per_class: int | None = None,
         random_state: Any = None,
+        lacking: Array | None = None,
     ) -> Bunch:
         """Return the patches around labelled pixels, or around all pixels.
 
@@ -78,6 +79,9 @@ class Patches(BaseEstimator):
             pixels are taken.
         random_state : int, RandomState or None, default=None
             Seed of the draw, and of which pixels ``apart`` leaves out.
+        lacking : ndarray of bool, of shape (rows, columns), optional
+            Pixels without data, as `io.load_scene` returns them. They should have no label, and get the values of the
+            pixel at the centre in patches around others.
 
         Returns
         -------
@@ -87,7 +91,7 @@ class Patches(BaseEstimator):
         """
         cube = to_host(as_array(cube))
         scene = self.places(cube.shape, truth, classes, background, per_class, random_state)
-        return Bunch(data=self._around(cube, scene.positions), **scene)
+        return Bunch(data=self._around(cube, scene.positions, lacking), **scene)
 
     def places(
         self,
@@ -126,11 +130,13 @@ class Patches(BaseEstimator):
         groups: Array = rows * (shape[1] // tile + 1) + columns
         return groups
 
-    def pieces(self, cube: Array, positions: Array, n_bytes: int = 2**25) -> Iterator[tuple[slice, Array]]:
+    def pieces(
+        self, cube: Array, positions: Array, n_bytes: int = 2**25, *, lacking: Array | None = None
+    ) -> Iterator[tuple[slice, Array]]:
         """Yield slices of positions, as `places` returns them, and the patches around them, a few rows at a time.
 
-        The cube may be a memory map, of which only the rows of a piece are read. A piece has ``n_bytes``, unless a
-        single row has more.
+        The cube may be a memory map, of which only the rows of a piece are read. ``lacking`` says which of its pixels
+        have no data. A piece has ``n_bytes``, unless a single row has more.
         """
         of_row = prod(cube.shape[1:]) * cube.dtype.itemsize * int(self.size) ** 2
         step = max(1, n_bytes // max(of_row, 1))
@@ -138,17 +144,25 @@ class Patches(BaseEstimator):
         for start in range(0, cube.shape[0], step):
             where = slice(*np.searchsorted(rows, (start, start + step)).tolist())
             if where.start < where.stop:
-                yield where, self._around(cube, positions[where])
+                yield where, self._around(cube, positions[where], lacking)
 
-    def _around(self, cube: Array, positions: Array) -> Array:
-        """Return the patches around positions; only the rows that they touch are read, mirrored at the border."""
+    def _around(self, cube: Array, positions: Array, lacking: Array | None = None) -> Array:
+        """Return the patches around positions; only the rows that they touch are read, mirrored at the border.
+
+        Pixels that lack data get the values of the pixel at the centre.
+        """
         border, (rows, columns) = self._border(), positions.T
         first, last = int(rows.min()), int(rows.max())
         mirrored = [np.pad(np.arange(length), border, mode="reflect") for length in cube.shape[:2]]
-        part = cube[np.ix_(mirrored[0][first : last + 2 * border + 1], mirrored[1])]
-        part = part.astype(part.dtype.newbyteorder("="), copy=False)
-        windows = sliding_window_view(part, (int(self.size), int(self.size)), axis=(0, 1))
-        return np.ascontiguousarray(np.moveaxis(windows[rows - first, columns], (-2, -1), (1, 2)))
+        near = np.ix_(mirrored[0][first : last + 2 * border + 1], mirrored[1])
+        part = cube[near].astype(cube.dtype.newbyteorder("="), copy=False)
+        window = (int(self.size), int(self.size))
+        windows = sliding_window_view(part, window, axis=(0, 1))
+        patches = np.ascontiguousarray(np.moveaxis(windows[rows - first, columns], (-2, -1), (1, 2)))
+        if lacking is not None:
+            sample, *place = np.nonzero(sliding_window_view(lacking[near], window)[rows - first, columns])
+            patches[sample, *place] = patches[sample, border, border]
+        return patches
 
     def paint(self, values: Any, scene: Bunch, fill: Any = 0) -> Array:
         """Return values of patches, such as predictions or scores, as a map of the scene.
