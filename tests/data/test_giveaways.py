@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import nibabel
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import fewer_models, low_rank_classes, run
 
 from tensormargin import LeakageWarning, Views, load_samples, nested_evaluation
-from tensormargin.data import blocks_in_time, describe_giveaways, describe_order
+from tensormargin.data import blocks_in_time, describe_giveaways, describe_order, giveaway_channels
 from tensormargin.io import leakage_warnings
 from tensormargin.selection import TensorMarginClassifierCV
 
@@ -68,6 +69,60 @@ def test_views_that_only_help_are_not_named():
     assert describe_giveaways(views, y) == []
     few = Views(eeg=X[:6], scanner=y[:6])  # six samples agree by chance
     assert describe_giveaways(few, y[:6]) == []
+
+
+def with_trigger(n=40, shape=(6, 30)):
+    """Return noise whose third channel has the number of the class at a moment that differs, and the labels."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 2
+    X = rng.standard_normal((n, *shape))
+    X[:, 2] = 0
+    X[np.arange(n), 2, rng.integers(0, shape[1], n)] = 1 + y
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda X: X, "index 2 of mode 0 (counted from 0)"),
+        (lambda X: X.transpose(0, 2, 1), "index 2 of mode 1 (counted from 0)"),
+        (lambda X: X[..., None].astype("f4"), "index 2 of mode 0 (counted from 0)"),
+        (lambda X: X.max(axis=2), "column 2"),
+        (lambda X: Views(eeg=X, age=X[:, 0, :1]), "index 2 of mode 0 (counted from 0) of view 'eeg'"),
+    ],
+    ids=["array", "time first", "three modes", "vectors", "views"],
+)
+def test_a_channel_that_determines_the_labels_is_named(change, name):
+    X, y = with_trigger()
+    (told,) = giveaway_channels(change(X), y)
+    assert told.startswith(f"{name} determines the labels on its own: ")
+    assert list(giveaway_channels(change(X[:12]), y[:12])) == []  # so few may agree by chance
+    assert list(giveaway_channels(change(np.delete(X, 2, axis=1)), y)) == []
+
+
+def test_a_named_channel_that_determines_the_labels(tmp_path):
+    X, y = with_trigger()
+    frame = pd.DataFrame({name: list(X[:, place]) for place, name in enumerate(["Cz", "Pz", "TRIG", "Oz", "Fz", "C3"])})
+    search = TensorMarginClassifierCV(("cp",), ranks=(1,), lams=(1.0,), mus=(0.0,), cv=2, random_state=0)
+    np.savez(tmp_path / "a.npz", X=X, y=y, channels=frame.columns.to_numpy(str), sfreq=100.0)
+    (told,) = leakage_warnings(load_samples(tmp_path / "a.npz"))
+    assert "channel TRIG determines the labels" in told
+    with pytest.warns(LeakageWarning, match="TRIG"):
+        search.fit(frame, y)
+    with pytest.warns(LeakageWarning, match="TRIG"):
+        nested_evaluation(search, frame, y, cv=2)
+
+
+def test_channels_that_differ_by_nature_are_not_named():
+    """Strong effects, counts, clipped values, black borders, and a channel that tells three of four classes."""
+    rng, y = np.random.default_rng(0), np.arange(80) % 2
+    strong = rng.standard_normal((80, 4, 20)) + 50 * y[:, None, None]
+    counts = rng.poisson(3 + y[:, None, None], (80, 4, 20))
+    clipped = np.clip(rng.standard_normal((80, 4, 20)) * (1 + y[:, None, None]), -1, 1)
+    border = np.pad(rng.integers(0, 256, (80, 8, 8)), ((0, 0), (2, 2), (2, 2)))
+    for X in (strong, counts, clipped, border, np.full((80, 4, 20), np.nan), np.ones((80, 4, 20))):
+        assert list(giveaway_channels(X, y)) == []
+    X, _ = with_trigger(80)
+    assert list(giveaway_channels(X, np.arange(80) % 4)) == []
 
 
 def test_what_a_group_shares_counts_once():

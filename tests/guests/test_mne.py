@@ -1,10 +1,10 @@
 """MNE-Python: decoding of EEG and MEG epochs.
 
-`fit` and `predict` take `Epochs`, with all their channels: pick the ones to use first. `SlidingEstimator` and
-`GeneralizingEstimator` pass on one time point at a time: a vector of channels or, if there is one more mode such as
-frequencies, a matrix. `Scaler` and `Vectorizer` can come before a classifier; weights, patterns and reports are mapped
-back through them. After `Vectorizer` samples are vectors and the weight is flat. `LinearModel` needs vectors; the
-classifiers do not.
+`fit` and `predict` take `Epochs`. Trigger channels, EOG, ECG and what is marked as bad are left out, and a warning
+names them. `SlidingEstimator` and `GeneralizingEstimator` pass on one time point at a time: a vector of channels or, if
+there is one more mode such as frequencies, a matrix. `Scaler` and `Vectorizer` can come before a classifier; weights,
+patterns and reports are mapped back through them. After `Vectorizer` samples are vectors and the weight is flat.
+`LinearModel` needs vectors; the classifiers do not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import pytest
 
 mne = pytest.importorskip("mne", reason="needs MNE: pip install mne")
 
+import pandas as pd
 from mne.decoding import LinearModel, Scaler, SlidingEstimator, Vectorizer, get_coef
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from tensormargin import (
+    LeakageWarning,
     TensorMarginAutoClassifier,
     TensorMarginClassifier,
     TensorMarginClassifierCV,
@@ -27,12 +29,14 @@ from tensormargin import (
     affine_form,
     load_model,
     margin_report,
+    nested_evaluation,
     save_model,
     weight_maps,
 )
-from tensormargin.data import as_samples
+from tensormargin.data import as_samples, axes_in, unit_in
 from tensormargin.inspection import ModelChain
 from tensormargin.plots import electrode_positions, plot_topography
+from tensormargin.runtime import note
 
 CHANNELS, TIMES, SFREQ = 4, 6, 50.0
 TEN = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "F7", "F8", "P7", "P8"]
@@ -163,6 +167,44 @@ def test_several_epochs_follow_each_other_and_evoked_are_one_sample_each(recorde
 def test_power_of_epochs(recorded):
     spectrum = recorded.compute_psd(fmax=20.0, verbose="error")
     np.testing.assert_array_equal(as_samples(spectrum), spectrum.get_data())
+
+
+def test_channels_that_hold_no_data_are_left_out_and_named(recorded):
+    """As from Python and from a file: a trigger channel would decode noise without an error."""
+    n, codes = 60, np.arange(60) % 2 + 1
+    names, types = ["Cz", "VEOG", "Pz", "STI 014", "Oz"], ["eeg", "eog", "eeg", "stim", "eeg"]
+    data = 1e-6 * np.random.default_rng(0).standard_normal((n, 5, 20))
+    data[:, 3] = 0
+    data[:, 3, 5] = codes
+    info = mne.create_info(names, SFREQ, types)
+    info["bads"] = ["Oz"]
+    events = np.column_stack([np.arange(n) * 40, np.zeros(n, int), codes])
+    metadata = pd.DataFrame({"subject": np.arange(n) // 10, "trial": np.arange(n)})
+    epochs = mne.EpochsArray(data, info, events, metadata=metadata, verbose="error")
+    note.cache_clear()
+    with pytest.warns(UserWarning, match="left out") as told:
+        model = TensorMarginClassifier("cp", 1).fit(epochs, codes)
+    model.predict(epochs)
+    assert [str(one.message).partition(". ")[0] for one in told] == [
+        "Channels marked as bad were left out: Oz",
+        "Channels that do not hold data were left out: VEOG (EOG), STI 014 (STIM)",
+    ]
+    assert told[0].filename == __file__
+    assert model.axes_in_[0].values.tolist() == ["Cz", "Pz"]
+    assert model.axes_in_[1].sfreq == SFREQ
+    np.testing.assert_array_equal(as_samples([epochs[:20], epochs[20:]]), data[:, [0, 2]])
+    assert axes_in([epochs[:20], epochs[20:]]) == model.axes_in_
+    assert (unit_in(epochs), unit_in([epochs]), unit_in(epochs.compute_psd(fmax=20.0, verbose="error"))) == (
+        "V",
+        "V",
+        "",
+    )
+    muscles = mne.EpochsArray(data[:, :2], mne.create_info(2, SFREQ, "emg"), events, verbose="error")
+    assert as_samples(muscles).shape == (n, 2, 20)
+    with pytest.warns(LeakageWarning, match=r"6 different values of 'subject' for 60.*epochs\.metadata\['subject'\]"):
+        nested = nested_evaluation(search(), epochs, codes, cv=2)
+    assert nested.accuracy < 0.8
+    nested_evaluation(search(), epochs, codes, cv=2, groups=metadata["subject"])
 
 
 # ---- decoding ----

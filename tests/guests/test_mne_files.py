@@ -94,7 +94,7 @@ def test_channels_that_are_no_data_or_bad_are_left_out(tmp_path):
     found = load_samples(tmp_path / "a-epo.fif")
     check_epochs(found)
     assert "marked as bad were left out: Oz" in found.notes[0]
-    assert "without data were left out: EOG" in found.notes[1]
+    assert "that do not hold data were left out: EOG (EOG)" in found.notes[1]
 
 
 def test_eeglab_files_as_mne_exports_them(tmp_path):
@@ -205,16 +205,15 @@ def test_damaged_files(tmp_path):
 
 
 def test_epochs_objects_know_their_axes():
-    from tensormargin.data import as_samples
-    from tensormargin.data.conversion import axes_of_epochs
+    from tensormargin.data import as_samples, axes_in
 
     epochs = made()
     for one in (epochs, epochs.compute_psd(fmax=40), epochs.compute_tfr("morlet", freqs=[20.0, 30.0], n_cycles=1)):
-        axes = axes_of_epochs(one)
+        axes = axes_in(one)
         assert tuple(len(axis.values) for axis in axes) == as_samples(one).shape[1:]
         assert axes[0].values.tolist() == CHANNELS
-    np.testing.assert_allclose(axes_of_epochs(epochs)[1].values, TIMES)
-    assert axes_of_epochs(epochs.get_data()) is None
+    np.testing.assert_allclose(axes_in(epochs)[1].values, TIMES)
+    assert axes_in(epochs.get_data()) is None
 
 
 @pytest.mark.parametrize("ending", [".fif", ".vhdr", ".set"])

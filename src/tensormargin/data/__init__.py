@@ -11,7 +11,17 @@ from ..runtime.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from . import fitted
-    from .axes import AnyAxes, Axes, Axis, axes_facts, axes_from_facts, axes_of, axes_of_picture, axes_of_volume
+    from .axes import (
+        CHANNELS,
+        AnyAxes,
+        Axes,
+        Axis,
+        axes_facts,
+        axes_from_facts,
+        axes_of,
+        axes_of_picture,
+        axes_of_volume,
+    )
     from .axes import checked_any_axes, checked_axes, colour_mode, colour_order, contradictions, format_axes
     from .axes import mode_number, parsed_axes
     from .checkpoints import Checkpoint, Units, run_units, units_of
@@ -20,17 +30,20 @@ if TYPE_CHECKING:
         as_mask,
         as_samples,
         axes_in,
+        columns_in,
         format_shape,
         has_mask_image,
         is_ragged,
         shape_of_samples,
+        unit_in,
     )
     from .conversion import vector_of
     from .covariates import COVARIATE, Coding, check_no_decimal_commas, is_missing
+    from .epochs import channels_of_data, describe_left_out, unit_of_channels
     from .fingerprints import fingerprint
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
-    from .leakage import describe_duplicates, describe_giveaways, describe_order, log_arrangements, warn_of_duplicates
-    from .leakage import warn_of_leakage
+    from .leakage import describe_duplicates, describe_giveaways, describe_order, giveaway_channels, log_arrangements
+    from .leakage import warn_of_duplicates, warn_of_leakage
     from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_members
     from .limits import check_text, missing_chunks, on_admission, parsed_bytes, parsing, require_package, shape_of_part
     from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture

@@ -18,6 +18,8 @@ from . import fitted
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
+CHANNELS = ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
+"""Names of the mode of channels."""
 _COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
 _COLOURS = (["blue", "green", "red"], ["b", "g", "r"])
 _TYPES_OF_VALUES: tuple[set[type], ...] = (set(), {str}, {int}, {float}, {int, float})

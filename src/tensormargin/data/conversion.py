@@ -20,6 +20,7 @@ import numpy as np
 
 from ..runtime import Array, as_array, is_foreign, is_lazy, namespace, to_host
 from .axes import AnyAxes, Axes, Axis
+from .epochs import axes_of_epochs, is_epochs, metadata_of, unit_of_channels, values_of
 
 Shape = tuple[int | None, ...]  # shape of the samples; None for a mode in which their lengths differ
 
@@ -34,7 +35,8 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
     - A data frame whose rows have two levels, instance and time (sktime's pd-multiindex): series, channels x time.
     - A NIfTI image with four axes has its samples along the last; a list holds images with three axes, one sample each,
       or images with four axes, such as runs, whose samples are concatenated.
-    - `mne.Epochs` (all channels), or a list of them, whose samples are concatenated; a list of `mne.Evoked`.
+    - `mne.Epochs`, or a list of them, whose samples are concatenated; a list of `mne.Evoked`. Their channels are those
+      that hold data and are not marked as bad; of several objects those that all have.
     - An xarray DataArray has the samples along its first dimension; a Dask array inside stays lazy.
 
     With ``ragged``, samples that differ in the length of a mode are returned as a 1-D object array of NumPy arrays.
@@ -116,8 +118,39 @@ def axes_in(X: Any) -> AnyAxes:
         return known
     if isinstance(X, dict) and not hasattr(X, "shape"):
         return {name: found for name, one in X.items() if isinstance(found := axes_in(one), tuple)} or None
+    objects = _recordings(X)
+    if objects:
+        return axes_of_epochs(objects)
     reader = _AXES.get(_library(X))
     return None if reader is None else reader(X)
+
+
+def unit_in(X: Any) -> str:
+    """Return the unit of the entries, as far as X states it."""
+    objects = _recordings(X)
+    if objects:
+        return unit_of_channels(objects)
+    unit = X.attrs.get("units", X.attrs.get("unit")) if _library(X) == "xarray" else ""
+    return unit if isinstance(unit, str) else ""
+
+
+def columns_in(X: Any) -> dict[str, Array]:
+    """Return what X states of its samples one by one: metadata of Epochs, coordinates along the first dimension."""
+    objects = _recordings(X)
+    if objects:
+        return metadata_of(objects)
+    if _library(X) != "xarray" or not hasattr(X, "dims"):
+        return {}
+    return {str(name): np.asarray(one.values) for name, one in X.coords.items() if one.dims == X.dims[:1]}
+
+
+def _recordings(X: Any) -> list[Any]:
+    """Return the Epochs that X is, or the Epochs or Evoked that it holds; none if it is something else."""
+    objects = list(X) if isinstance(X, list | tuple) and len(X) and _library(X[0]) == "mne" else [X]
+    if _library(objects[0]) != "mne":
+        return []
+    kinds = {_library(one) == "mne" and (is_epochs(one) or (_is_evoked(one) and one is not X)) for one in objects}
+    return objects if kinds == {True} else []
 
 
 def _axes_of_frame(X: Any) -> Axes | None:
@@ -438,34 +471,25 @@ def _runs_of_images(images: Sequence[Any]) -> list[Array] | None:
 
 
 def _from_mne(X: Any, ragged: bool = False) -> Array:
-    if _is_epochs(X):
-        return np.asarray(X.get_data())
+    if is_epochs(X):
+        return values_of([X])[0]
     raise ValueError(
         f"samples of MNE must be Epochs; got {type(X).__name__}. Cut a recording with mne.Epochs(raw, events), and "
         "pass several Evoked in a list"
     )
 
 
-def axes_of_epochs(X: Any) -> Axes | None:
-    """Return the axes of MNE's Epochs: channels by name, frequencies in Hz, times in ms; None for other objects."""
-    if _library(X) != "mne" or not _is_epochs(X):
-        return None
-    found = [Axis("channel", "", list(X.ch_names))]
-    if hasattr(X, "freqs"):
-        found.append(Axis("frequency", "Hz", X.freqs))
-    if hasattr(X, "times"):
-        found.append(Axis("time", "ms", np.round(1000 * np.asarray(X.times), 6)))
-    return tuple(found)
+def _is_evoked(X: Any) -> bool:
+    return hasattr(X, "get_data") and any(kind.__name__ == "Evoked" for kind in type(X).__mro__)
 
 
-def _is_epochs(X: Any) -> bool:
-    return any("Epochs" in kind.__name__ for kind in type(X).__mro__) and hasattr(X, "get_data")
-
-
-def _one_recording(X: Any) -> Array:
-    if hasattr(X, "get_data") and any(kind.__name__ == "Evoked" for kind in type(X).__mro__):
-        return np.asarray(X.get_data())
-    raise ValueError(f"a sample of MNE in a list must be Evoked; got {type(X).__name__}")
+def _several_of_mne(X: Sequence[Any]) -> list[Array]:
+    """Return the samples of each of several Epochs, or each of several Evoked as one sample."""
+    other = next((one for one in X if not is_epochs(one) and not _is_evoked(one)), None)
+    if other is not None or len({is_epochs(one) for one in X}) > 1:
+        found = ", ".join(dict.fromkeys(type(one).__name__ for one in X))
+        raise ValueError(f"samples of MNE in a list must be Epochs, or all of them Evoked; got {found}")
+    return [values if is_epochs(one) else values[None] for one, values in zip(X, values_of(X), strict=True)]
 
 
 def _from_xarray(X: Any, ragged: bool = False) -> Any:
@@ -486,15 +510,7 @@ _READERS: dict[str, Callable[[Any, bool], Any]] = {
 _READERS_OF_ONE: dict[str, Callable[[Any], Any]] = {
     "pandas": np.asarray,
     "nibabel": _one_volume,
-    "mne": _one_recording,
     "xarray": _from_xarray,
 }
-_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {
-    "nibabel": _runs_of_images,
-    "mne": lambda X: [_from_mne(one) for one in X] if all(map(_is_epochs, X)) else None,
-}
-_AXES: dict[str, Callable[[Any], Axes | None]] = {
-    "mne": axes_of_epochs,
-    "pandas": _axes_of_frame,
-    "xarray": _axes_of_dataarray,
-}
+_READERS_OF_LISTS: dict[str, Callable[[Any], list[Array] | None]] = {"nibabel": _runs_of_images, "mne": _several_of_mne}
+_AXES: dict[str, Callable[[Any], Axes | None]] = {"pandas": _axes_of_frame, "xarray": _axes_of_dataarray}

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, dtype_of, escaped, is_foreign, is_lazy, like, namespace, rows_of, to_host
+from ..runtime import Array, dtype_of, escaped, is_foreign, is_lazy, like, listed, namespace, rows_of, to_host
+from .axes import CHANNELS, Axis
 from .conversion import is_ragged
 from .sample_summaries import digests, signatures, survey, views_by_name, with_near_copies
 from .validation import Metadata, checked_groups, chunked_along_samples, names_of
@@ -23,6 +24,8 @@ _CHANCE = 1e-4  # probability that labels in random order would look like this; 
 _MOST_COLUMNS = 1000
 _ARRANGEMENTS = 20  # with fewer, no permutation test of whole groups can be significant at 5 %
 _BLOCKS = -4.0  # standard deviations
+_LEVELS = 1000  # of the range of a channel
+_MOST_VALUES = 50  # of a trigger channel
 
 
 class LeakageWarning(UserWarning):
@@ -162,10 +165,11 @@ def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:
 
 
 def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -> list[str]:
-    """Return messages, with remedies, about groups, and columns of views or whole views, that determine the labels."""
+    """Return messages, with remedies, about groups, channels, columns of views or views that determine the labels."""
     groups = checked_groups(X, groups)
     codes = np.unique(y, return_inverse=True)[1]
     found = [] if groups is None else list(_few_groups(y, groups))
+    found += giveaway_channels(X, y, groups, axes)
     if not isinstance(X, Views):
         return found
     known = axes if isinstance(axes, Mapping) else X.sample_axes or {}
@@ -185,10 +189,61 @@ def describe_giveaways(X: Any, y: Array, groups: Any = None, axes: Any = None) -
     return found
 
 
-def warn_of_leakage(X: Any, y: Array, metadata: Metadata, stacklevel: int = 3) -> None:
+def giveaway_channels(X: Any, y: Array, groups: Any = None, axes: Any = None, where: str = "") -> Iterator[str]:
+    """Yield a message, with a remedy, if single channels determine the labels by few values, as trigger channels do.
+
+    Channels are the indices of the mode with that name, otherwise of the first mode, or of the second if no index of
+    the first does; vectors have none, and are columns. A channel is told by its largest and its smallest value in each
+    sample, up to a thousandth of their range: thresholds alone also separate what differs by nature.
+    """
+    if isinstance(X, Views):
+        known = axes if isinstance(axes, Mapping) else X.sample_axes or {}
+        for view, array in X.items():
+            if len(array.shape) > 2:  # columns of vectors are looked at one by one
+                yield from giveaway_channels(array, y, groups, known.get(view), f" of view {view!r}")
+        return
+    order, codes = len(X.shape) - 1, np.unique(y, return_inverse=True)[1]
+    if is_ragged(X) or is_lazy(X) or order < 1 or dtype_of(X).kind not in "biuf":
+        return
+    modes = axes if isinstance(axes, tuple) else (Axis(),) * order
+    named = [mode for mode, axis in enumerate(modes) if axis.name.lower() in CHANNELS]
+    for mode in named or range(min(order, 2)):
+        names = _channels_that_determine(X, mode, codes, checked_groups(X, groups), modes[mode])
+        if not names:
+            continue
+        what = f"{'channel' if named else 'column' if order == 1 else 'index'} {names[0]}"
+        what += f"{'' if named or order == 1 else f' of mode {mode} (counted from 0)'}{where}"
+        others = f", and so do {listed(names[1:])}" if len(names) > 1 else ""
+        yield (
+            f"{what} determines the labels on its own{others}: few values, each in one class only. A trigger channel, "
+            "or what was made from the labels, makes every score too good. Leave it out"
+        )
+        return
+
+
+def _channels_that_determine(X: Any, mode: int, codes: Array, groups: Array | None, axis: Any) -> list[str]:
+    xp, others = namespace(X), tuple(place for place in range(1, len(X.shape)) if place != mode + 1)
+    n_channels, found = X.shape[mode + 1], set[int]()
+    ends = [to_host(end(X, axis=others) if others else X) for end in (xp.max, xp.min)[: 1 + bool(others)]]
+    for values in ends:
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.asarray(values, np.float64)
+            low, span = values.min(axis=0), np.ptp(values, axis=0)
+            levels = np.rint(_LEVELS * (values - low) / np.where(span > 0, span, 1.0))
+        ordered = np.sort(levels, axis=0)
+        few = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0) <= min(len(codes) // 5, _MOST_VALUES)
+        likely = np.flatnonzero(few & (span > 0) & np.isfinite(span)).tolist()
+        found |= {place for place in likely if _determined(levels[:, place], codes, groups, False, 2 * n_channels)}
+    return [str(place) if axis.values is None else axis.spoken(place) for place in sorted(found)]
+
+
+def warn_of_leakage(
+    X: Any, y: Array, metadata: Metadata, stacklevel: int = 3, axes: Any = None, more: str | None = None
+) -> None:
     """Issue a `LeakageWarning` for copies, for what gives the labels away, and for confounds of single groups."""
     warn_of_duplicates(X, metadata.groups, stacklevel + 1)
-    for text in [*describe_giveaways(X, y, metadata.groups), *describe_confounds(metadata)]:
+    texts = [*describe_giveaways(X, y, metadata.groups, axes), *describe_confounds(metadata)]
+    for text in texts if more is None else [more, *texts]:
         warnings.warn(text, LeakageWarning, stacklevel=stacklevel)
 
 
@@ -229,8 +284,8 @@ def _columns(array: Any, axes: Any) -> Iterator[tuple[str, Array]]:
         yield name, rows[:, 0] if len(own) == 1 else np.where(np.isnan(rows).any(axis=1), np.nan, _ranks(rows))
 
 
-def _determined(values: Array, labels: Array, groups: Array | None, thresholds: bool) -> str:
-    """Return how a column determines the labels; "" if it does not, or if it may do so by chance."""
+def _determined(values: Array, labels: Array, groups: Array | None, thresholds: bool, tries: int = 1) -> str:
+    """Return how a column determines the labels; "" if it does not, or if one of so many may do so by chance."""
     there = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     values, labels, n_samples = values[there], labels[there], int(there.sum())
     if groups is not None:
@@ -245,7 +300,7 @@ def _determined(values: Array, labels: Array, groups: Array | None, thresholds: 
         return ""  # two classes share a value
     shares = own.sum(axis=0) / len(labels)
     by_chance = exp(sum(np.log(np.sum(shares**count)) for count in counts))
-    if 5 * len(distinct) <= len(labels) and by_chance < _CHANCE:
+    if 5 * len(distinct) <= len(labels) and by_chance * tries < _CHANCE:
         return f"each of its {len(distinct)} values comes with one class only, in {n_samples} samples"
     in_order = own.argmax(axis=1)
     n_classes, n_blocks = len(np.unique(labels)), 1 + int(np.sum(in_order[1:] != in_order[:-1]))

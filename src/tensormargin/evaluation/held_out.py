@@ -14,17 +14,20 @@ from sklearn.metrics import auc, balanced_accuracy_score, roc_curve
 
 from ..data import (
     NO_METADATA,
+    AnyAxes,
     LeakageWarning,
     Metadata,
     as_samples,
+    axes_in,
     checked_labels,
+    columns_in,
+    converted,
     views_or_array,
-    views_or_samples,
     warn_of_leakage,
 )
 from ..fitting import loaded_if_small
 from ..inspection import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
-from ..io import SampleSet
+from ..io import SampleSet, groups_in_columns
 from ..runtime import Array, FloatArray, as_array, take
 from ..selection import splits_of
 from ..transformers import takes_ragged
@@ -43,15 +46,19 @@ class Labelled:
     X: Any
     y: Array
     metadata: Metadata = NO_METADATA
+    axes: AnyAxes = None
+    likely: str | None = None  # what looks like groups, in words
 
     @classmethod
     def checked(cls, model: Any, X: Any, y: Any, groups: Any, confounds: Any, views: bool = True) -> Labelled:
         """Return validated samples, which may be ``views`` and, if the model takes them, differ in length."""
+        likely = groups_in_columns(columns_in(X)) if groups is None else None
         if views:
-            X = loaded_if_small(views_or_array(views_or_samples(X, ragged=takes_ragged(model))))
+            X, axes = converted(X, ragged=takes_ragged(model))
+            X = loaded_if_small(views_or_array(X))
         else:
-            X = as_array(as_samples(X, ragged=takes_ragged(model)))
-        return cls(X, checked_labels(X, y), Metadata.checked(X, groups, confounds))
+            X, axes = as_array(as_samples(X, ragged=takes_ragged(model))), axes_in(X)
+        return cls(X, checked_labels(X, y), Metadata.checked(X, groups, confounds), axes, likely)
 
     @property
     def groups(self) -> Array | None:
@@ -69,7 +76,7 @@ class Labelled:
 
     def warn_of_leakage(self) -> None:
         """Warn of what lets labels leak from training to test sets; called by what users call."""
-        warn_of_leakage(self.X, self.y, self.metadata, stacklevel=4)
+        warn_of_leakage(self.X, self.y, self.metadata, stacklevel=4, axes=self.axes, more=self.likely)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .class_maps import MAPS, class_map_files, save_class_map
     from .containers import arrays_of
     from .georeference import Georeference
-    from .labels import quick_classes
+    from .labels import groups_in_columns, quick_classes
     from .load import load_samples
     from .models import ModelFile, listed_shape, load_model, read_facts, save_model
     from .onnx_export import export_onnx

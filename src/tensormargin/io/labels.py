@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from pathlib import Path
@@ -289,19 +289,35 @@ def entity(name: str, unit: str) -> str | None:
 
 def unused_groups(path: Path, columns: Mapping[str, Sequence[Any] | Array]) -> tuple[str, ...]:
     """Return a warning if a column or array with one value per sample looks like groups, otherwise nothing."""
+    for name, unit, n_groups in _likely_groups(columns):
+        remedy = f"Use it with groups={name!r} (command line: --groups {name})"
+        if n_groups == 2:
+            remedy = f"{_TWO}, or choose a model without testing it (--groups {name} --outer-folds 0)"
+        warning = (
+            f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
+            f"{_danger(unit)}. {remedy}, or pass groups=False (--no-groups) if the samples are independent"
+        )
+        return (f"{path}: {warning}",)
+    return ()
+
+
+def groups_in_columns(columns: Mapping[str, Sequence[Any] | Array]) -> str | None:
+    """Return a warning if metadata of X, given in Python, look like groups, otherwise None."""
+    for name, unit, n_groups in _likely_groups(columns):
+        return (
+            f"X has {n_groups} different values of {name!r} for {len(columns[name])} samples, and there are no groups: "
+            f"{_danger(unit)}. Pass them as groups=..., e.g. groups=epochs.metadata[{name!r}]"
+        )
+    return None
+
+
+def _likely_groups(columns: Mapping[str, Sequence[Any] | Array]) -> Iterator[tuple[str, str, int]]:
+    """Yield the columns that look like groups with their unit and number of groups, from the largest unit on."""
     units = {name: unit for name in columns if (unit := unit_of(name)) is not None}
     for name in sorted(units, key=lambda name: list(_UNITS).index(units[name])):
         n_groups = _count(columns[name])
         if n_groups:
-            remedy = f"Use it with groups={name!r} (command line: --groups {name})"
-            if n_groups == 2:
-                remedy = f"{_TWO}, or choose a model without testing it (--groups {name} --outer-folds 0)"
-            warning = (
-                f"{name!r} has {n_groups} different values for {len(columns[name])} samples, but is not used: "
-                f"{_danger(units[name])}. {remedy}, or pass groups=False (--no-groups) if the samples are independent"
-            )
-            return (f"{path}: {warning}",)
-    return ()
+            yield name, units[name], n_groups
 
 
 def groups_in_names(names: Sequence[str]) -> str | None:

@@ -87,11 +87,7 @@ def _read_recording(path: Path, rules: FileRules) -> Recording:
 
 def _from_mne(path: Path, found: Mapping[str, Any], maker: str) -> Recording:
     channel = Axis("channel", "", np.array(found["channels"], str))
-    notes = tuple(
-        f"{path.name}: channels {words} were left out: {listed(names)}"
-        for words, names in (("marked as bad", found["bad"]), ("without data", found["others"]))
-        if names
-    )
+    notes = tuple(f"{path.name}: {text}" for text in found["notes"])
     if "times" in found:
         axes, columns = (channel, _milliseconds(found["times"])), found["columns"]
         return Recording(found["data"], axes, found["sfreq"], f"{maker} epochs", columns, EVENT, notes=notes)

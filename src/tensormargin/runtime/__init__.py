@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .host import available_bytes, block_bytes, software_versions, used_data_bytes
     from .lazy import from_extra
     from .locks import ForkSafeLock, UsedByThreads
+    from .notes import note
     from .processes import worker_options
     from .progress import Costs, Deadline, EqualStages, Forecast, Progress, WorkMeter, stage_progress
     from .renamed import warn_of_old_name

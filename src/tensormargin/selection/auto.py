@@ -23,6 +23,7 @@ from ..data import (
     fitted,
     is_ragged,
     shape_of_samples,
+    unit_in,
     without_padding,
 )
 from ..inspection import weight_maps
@@ -208,7 +209,8 @@ def _with_facts(X: Any) -> SampleSet | None:
     shape = data.shapes if isinstance(data, Views) else shape_of_samples(data)
     first = X[0] if isinstance(X, list | tuple) and X else X
     affine = getattr(first, "affine", None)  # of a NIfTI image
-    return SampleSet(data, None, None, None, affine, "samples", "", (), axes=checked_any_axes(axes, shape))
+    stated: dict[str, Any] = {"axes": checked_any_axes(axes, shape), "unit": unit_in(X)}
+    return SampleSet(data, None, None, None, affine, "samples", "", (), **stated)
 
 
 def _unpadded(data: Any, time: int | None) -> Any:

@@ -25,10 +25,13 @@ from ..data import (
     SEEN,
     AnyAxes,
     Checkpoint,
+    LeakageWarning,
     Metadata,
     checked_training,
+    columns_in,
     copies_in,
     fitted,
+    giveaway_channels,
     samples_as_fitted,
     samples_of_any_length,
     seen_fits,
@@ -40,6 +43,7 @@ from ..data import (
 from ..estimators import PLACES, AccuracyMixin, NotebookMixin, TensorMarginClassifier, are_classes
 from ..fitting import FORMATS, calibrate, loaded_if_small, problem_classes, sample_array
 from ..inspection import ModelChain, NotAffineError, check_metadata_for
+from ..io import groups_in_columns
 from ..runtime import Array, Deadline, Progress, dtype_of, is_foreign, like, sent_once, to_host, tuning
 from ..transformers import (
     UnseenCategoryWarning,
@@ -334,6 +338,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             Of a computation that this search is a part of; by default it comes after ``budget`` seconds.
         """
         deadline = Deadline.of(self.budget if deadline is None else deadline)
+        likely = None if groups is not None else groups_in_columns(columns_in(X))
+        if likely is not None:
+            warnings.warn(likely, LeakageWarning, stacklevel=4)
         X, axes = self._prepare_search(X, y, Metadata(groups, confounds))
         training = self._checked(X, y, sample_weight, Metadata(groups, confounds), axes)
         rng = check_random_state(self.random_state)
@@ -416,6 +423,8 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         for one in alternatives:
             check_metadata_for("fit", one, metadata)
         warn_of_duplicates(X, metadata.groups, 6, kept=metadata.groups is None and self._makes_folds)
+        for text in giveaway_channels(X, y, metadata.groups, axes):
+            warnings.warn(text, LeakageWarning, stacklevel=5)
         return Training(sample_array(X), y, weights, alternatives, metadata)
 
     def _candidates(self, training: Training, shapes: Sequence[Any]) -> list[Candidate]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..data import colour_mode
+from ..data import CHANNELS, colour_mode
 from ..io import SampleSet
 from ..runtime import is_lazy
 from ..transformers import (
@@ -388,7 +388,7 @@ def _tall(shape: Shape) -> bool:
     return len(shape) == 2 and shape[0] >= max(24, 3 * shape[1])
 
 
-_TIME, _CHANNELS = ("time", "times", "t"), ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
+_TIME = ("time", "times", "t")
 _WAVELENGTHS = ("wavelength", "wavelengths", "wavenumber", "wavenumbers")
 # Electrodes of the 10-20 system that a cap hardly ever lacks all of, and that nothing else is named after.
 _ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", "fp2", "poz", "tp9", "tp10"})
@@ -412,7 +412,7 @@ def _by_names(axes: Any) -> tuple[str, str] | None:
     times = [axis.name for axis in axes if axis.name.lower() in _TIME]
     if not times:
         return None
-    channels = [axis for axis in axes if axis.name.lower() in _CHANNELS]
+    channels = [axis for axis in axes if axis.name.lower() in CHANNELS]
     named = [axis.values.tolist() for axis in channels if axis.values is not None and not axis.is_numeric]
     known = any(_ELECTRODES & {value.lower() for value in values} for values in named)
     if known or any(axis.name.lower().startswith("electrode") for axis in channels):

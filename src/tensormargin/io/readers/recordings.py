@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...data import BadFileError, FileRules
+from ...data import BadFileError, FileRules, channels_of_data, describe_left_out, unit_of_channels
 
 _LIBRARY_BYTES = 2**25  # of MNE itself, whose import also takes time
 _COPIES = 3  # of the values while MNE picks and scales them
 _FOLLOWERS = ("mne.epochs", "mne.io.fiff.raw")  # modules that follow names of further files
-_UNITS = {"eeg": "V", "seeg": "V", "ecog": "V", "dbs": "V", "mag": "T", "grad": "T/m"}
 
 
 def read_fif(path: Path, rules: FileRules) -> dict[str, Any]:
@@ -81,19 +80,15 @@ def _inside(path: Path, rules: FileRules) -> Iterator[None]:
 
 def _picked(path: Path, source: Any, length: int, rules: FileRules) -> tuple[list[str], dict[str, Any]]:
     """Return the data channels that are not marked as bad, and what the file says of them."""
-    kinds = dict(zip(source.ch_names, source.get_channel_types(), strict=True))
-    data = [name for name, kind in kinds.items() if kind not in ("stim", "eog", "ecg", "emg", "misc", "resp", "exci")]
-    good = [name for name in data if name not in source.info["bads"]]
+    good, _, _ = channels_of_data(source)
     if not good:
         raise BadFileError(f"{path}: has no channels of data that are not marked as bad; unmark some")
     rules.admit(path, _COPIES * 8 * len(good) * length, "the recording", -1)
-    units = {_UNITS.get(kinds[name], "") for name in good}
     return good, {
         "channels": good,
         "sfreq": float(source.info["sfreq"]),
-        "bad": [name for name in data if name in source.info["bads"]],
-        "others": [name for name in kinds if name not in data],
-        "unit": units.pop() if len(units) == 1 else "",
+        "notes": describe_left_out(source),
+        "unit": unit_of_channels([source]),
     }
 
 
