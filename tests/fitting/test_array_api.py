@@ -710,7 +710,7 @@ class TestRefusals:
     def test_numbers_outside_the_range_of_their_type(self, solver, put):
         X, y = classes(2)
         for scale, words in (
-            (1e30, "squares overflow its type.*divide X by a constant"),
+            (1e30, "squared norms overflow float32.*divide X by a constant"),
             (1e-30, "too small for float32"),
         ):
             with pytest.raises(ValueError, match=words):

@@ -50,7 +50,17 @@ if TYPE_CHECKING:
     from .sample_summaries import summaries, survey, where_not_finite
     from .space import Orientation, checked_affine, millimetres, resampled, turned_to
     from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts
-    from .validation import NEEDS, NOT_FINITE, NO_METADATA, SEEN, Metadata, all_finite, check_needs, checked_confounds
+    from .validation import (
+        NEEDS,
+        NOT_FINITE,
+        NO_METADATA,
+        SEEN,
+        TOO_LARGE,
+        Metadata,
+        all_finite,
+        check_needs,
+        checked_confounds,
+    )
     from .validation import checked_groups, checked_labels, checked_samples, checked_training
     from .validation import chunked_along_samples, compare_axes, seen_fits
     from .validation import (

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf, isnan, prod
+from math import inf, isfinite, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,12 @@ NOT_FINITE = (
     "tensormargin.Impute() (command line: --missing)"
 )
 """Error message for samples with entries or statistics that are not finite."""
+TOO_LARGE = (
+    "Replace codes for missing values, such as -3.4e38 or -1.8e308, by NaN and impute these entries "
+    "(tensormargin.Impute(), command line: --missing), divide X by a constant"
+)
+"""Remedies for samples whose squares overflow."""
+_LARGEST = float(np.sqrt(np.finfo(np.float64).max))
 _AXES = fitted.list_of(fitted.instance("Axis"), kind=tuple) | None
 SEEN = {
     "axes_in_": _AXES | fitted.map_of(_AXES) | fitted.ABSENT,
@@ -392,13 +398,21 @@ def _stays_itself(X: Any, finite: bool = True) -> Any:
 
 
 def reject_not_finite(X: Any) -> Any:
-    """Return X, or raise ValueError with its first sample that has NaN or infinity."""
-    if not all_finite(X):
-        xp = namespace(X)
+    """Return X, or raise ValueError with its first sample that has NaN, infinity, or an entry too large to square."""
+    xp = np if isinstance(X, np.ndarray) else namespace(X)
+    if not xp.isdtype(X.dtype, "real floating") or abs(_total(X)) <= _LARGEST:  # entries seldom cancel
+        return X
+    if not bool(xp.all(xp.isfinite(X))):
         first = int(to_host(xp.any(xp.reshape(~xp.isfinite(X), (X.shape[0], -1)), axis=1)).argmax())
         padded = bool(np.isnan(to_host(X[first, ...])[..., -1]).all())
         shorter = "; if NaN pads shorter samples, put tensormargin.EqualLength() first (--length)" if padded else ""
         raise ValueError(f"{NOT_FINITE} (the first is sample {first}{shorter})")
+    sizes = to_host(xp.max(xp.abs(xp.reshape(X, (X.shape[0], -1))), axis=1)).astype(np.float64)
+    if sizes.max() > _LARGEST:
+        raise ValueError(
+            f"entries of X must be at most {_LARGEST:.1e}, so that their squares do not overflow; that of sample "
+            f"{int(sizes.argmax())} is {sizes.max():.1e}. {TOO_LARGE}"
+        )
     return X
 
 
@@ -443,11 +457,13 @@ def chunked_along_samples(X: Any) -> Any:
 def all_finite(X: Any) -> bool:
     """Return whether all entries are finite; a finite sum settles it without a boolean array."""
     xp = np if isinstance(X, np.ndarray) else namespace(X)
-    if not xp.isdtype(X.dtype, "real floating"):
-        return True
+    return not xp.isdtype(X.dtype, "real floating") or isfinite(_total(X)) or bool(xp.all(xp.isfinite(X)))
+
+
+def _total(X: Any) -> float:
+    """Return the sum of all entries."""
     with np.errstate(over="ignore", invalid="ignore"):  # for libraries built on NumPy
-        total = xp.sum(X)
-    return bool(xp.isfinite(total)) or bool(xp.all(xp.isfinite(X)))
+        return float(np.sum(X) if isinstance(X, np.ndarray) else namespace(X).sum(X))
 
 
 # Steps of a model get groups and confounds by name, in `fit` and `transform`; with metadata routing without a request.

@@ -53,10 +53,10 @@ class Strength:
         """Return lam, mu1 and mu2 of Eq. 7 for samples with this mean squared (centred) norm."""
         unit = mean_square if self.relative and mean_square > 0 else 1.0
         lam, mu1, mu2 = self.lam / unit, self.mu1 / unit, self.mu2 / unit
-        if not isfinite(lam + mu1 + mu2):
+        if not isfinite(lam + mu1 + mu2) or lam + mu2 < np.finfo(np.float64).tiny:
             raise ValueError(
-                f"lam, mu1 and mu2 must stay finite on the samples' scale; got {lam:g}, {mu1:g} and {mu2:g} for a mean "
-                f"squared norm of {mean_square:g}. Lower them or scale X"
+                "lam, mu1 and mu2 must stay finite, and lam + mu2 at least 2.2e-308, on the samples' scale; got "
+                f"{lam:g}, {mu1:g} and {mu2:g} for a mean squared norm of {mean_square:g}. Change them or scale X"
             )
         return lam, mu1, mu2
 

@@ -20,6 +20,7 @@ from ..fitting import (
     BatchedFit,
     Fit,
     MemoryArray,
+    MemorySamples,
     Moments,
     SampleArray,
     SampleSpan,
@@ -151,7 +152,7 @@ def _fit_shared(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fi
     for k, one in zip(parts, moments, strict=True):
         own = dtypes[source_of[k]]  # float32 samples are checked against float32, even if computed in float64
         checked_in = own[0] if len(own) > 1 else working_dtype(specs[k][0].dtype)
-        if not in_range(one, checked_in, len(specs[k][1].shares)):
+        if not in_range(one.mean_square, checked_in, len(specs[k][1].shares)):
             return [fit_binary(array, spec) for array, spec in specs]  # handles or reports the problem
     in_order = [
         replace(spec, problem=of_parts[part].problem, shares=of_parts[part].shares)
@@ -191,7 +192,14 @@ def _fit_flat(specs: Sequence[OfArray], centred: bool) -> list[Fit]:
     from ..fitting import ChunkedDesign, LazySamples
 
     array = specs[0][0]
-    span = SampleSpan.of(ChunkedDesign(LazySamples.of(array.X)), centred)
+    with np.errstate(over="ignore", invalid="ignore"):
+        span = SampleSpan.of(ChunkedDesign(LazySamples.of(array.X)), centred)
+        readings = [spec.reading() for _, spec in specs]
+        samples = [MemorySamples(span.coordinates, reading.rows) for reading in readings]
+        moments = [own.first_pass(how.weights, how.signs, centred) for own, how in zip(samples, readings, strict=True)]
+    checked_in = working_dtype(array.dtype)
+    if not all(in_range(one.mean_square, checked_in, len(own)) for one, own in zip(moments, samples, strict=True)):
+        return [fit_binary(array, spec) for _, spec in specs]  # handles or reports the problem
     fits = fit_specs(MemoryArray(span.coordinates), [spec for _, spec in specs], 1, "host")
     dense = span.outside(np.stack([fit.weight.to_dense() for fit in fits]))
     full, shape = FORMATS["full"], array.sample_shape

@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing, check_random_state, compute_class_weig
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from ..data import checked_training, has_plain_labels
+from ..data import all_finite, checked_training, has_plain_labels
 from ..fitting import BinaryProblem, Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
@@ -200,7 +200,16 @@ def keep_scheme(
 def _keep_fits(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray) -> Any:
     layout_of(array.sample_shape).keep(classifier, fits, array)
     n_parameters = fits[0].weight.n_parameters + int(classifier.fit_intercept)
-    return keep_scheme(classifier, spec.classes, array, n_parameters, np.array([fit.intercept for fit in fits]))
+    keep_scheme(classifier, spec.classes, array, n_parameters, np.array([fit.intercept for fit in fits]))
+    coefs = classifier.coef_.values() if isinstance(classifier.coef_, dict) else [classifier.coef_]
+    if not all(map(all_finite, [*coefs, classifier.intercept_])):
+        del classifier.coef_
+        raise ValueError(
+            f"weights and intercepts must be finite, in {array.result_dtype}; those of this fit are not. Scale X to a "
+            f"mean squared norm near 1, or change lam={classifier.lam:g}, mu1={classifier.mu1:g} and "
+            f"mu2={classifier.mu2:g}"
+        )
+    return classifier
 
 
 def keep(classifier: Any, spec: ClassifierSpec, fits: list[Fit], array: SampleArray, y: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..fitting import (
+    OFFSET_LOSS,
     Certificate,
     Fit,
     FlatSolution,
@@ -30,8 +31,10 @@ from ..fitting import (
     ViewFacts,
     ViewsFormat,
     ViewsWeight,
+    range_of,
     shares_of_variance,
     solve_flat,
+    working_dtype,
 )
 from ..runtime import Array, FloatArray, tuning
 from .binary_fit import FitSettings, FitSpec
@@ -59,6 +62,7 @@ class Products(NamedTuple):
 
     names: tuple[str, ...]
     grams: FloatArray
+    ranges: FloatArray  # of each view, see `solve_flat`
     means: list[FloatArray]
     crosses: list[FloatArray]
 
@@ -70,22 +74,30 @@ class Products(NamedTuple):
         dtype: type = np.float64,
         others: Mapping[str, Array] = MappingProxyType({}),
     ) -> Products:
-        """Return the inner products of each view's samples, and of other samples with them, computed in ``dtype``."""
+        """Return the inner products of each view's samples, and of other samples with them, computed in ``dtype``.
+
+        They may overflow, see `solve`.
+        """
         grams = np.empty((len(samples), *[len(next(iter(samples.values())))] * 2))
-        found = cls(tuple(samples), grams, [], [])
+        largest_offset = OFFSET_LOSS / float(np.finfo(dtype).eps)
+        ranges = [(*range_of(working_dtype(array.dtype)), largest_offset) for array in samples.values()]
+        found = cls(tuple(samples), grams, np.array(ranges), [], [])
         for gram, (name, array) in zip(grams, samples.items(), strict=True):
             rows = array.reshape(len(array), -1)
             # any point near the mean will do; one of double precision would cost two more conversions
-            mean = rows.mean(axis=0, dtype=dtype) if centred else np.zeros(rows.shape[1], dtype)
-            rows = _centred_rows(rows, mean, dtype)
-            gram[...] = rows @ rows.T
-            found.means.append(mean)
-            if name in others:
-                found.crosses.append(_centred_rows(others[name], mean, dtype) @ rows.T)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = rows.mean(axis=0, dtype=dtype) if centred else np.zeros(rows.shape[1], dtype)
+                rows = _centred_rows(rows, mean, dtype)
+                gram[...] = rows @ rows.T
+                found.means.append(mean)
+                if name in others:
+                    found.crosses.append(_centred_rows(others[name], mean, dtype) @ rows.T)
         return found
 
     def solve(self, specs: Sequence[FitSpec]) -> FlatSolutions | None:
-        """Return the flat weights of binary problems of these samples; None if rounding prevents it."""
+        """Return the flat weights of binary problems of these samples; None if rounding or their size prevents it."""
+        if not np.all(np.isfinite(np.einsum("vnn->v", self.grams))):
+            return None
         every = np.arange(self.grams.shape[1])
         rows = [every if spec.problem.rows is None else spec.problem.rows for spec in specs]
         small = None
@@ -105,6 +117,7 @@ class Products(NamedTuple):
         solved = solve_flat(
             self.grams,
             self._scales(settings),
+            self.ranges,
             rows,
             np.concatenate([spec.problem.signs for spec in specs]),
             np.concatenate([spec.shares for spec in specs]),
@@ -139,6 +152,10 @@ class Products(NamedTuple):
         scales, centred = self._scales(settings), settings.fit_intercept
         of_means = shares @ grams @ shares if centred else 0.0
         squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2) @ shares - of_means, 0.0)
+        least, most, offset = self.ranges.T
+        in_range = (squares >= least) & (squares <= most / len(rows)) & (of_means / offset <= squares)
+        if not np.all(in_range | (scales == 0.0)):
+            return None
         factors = np.where(np.isnan(scales), 1.0 / np.where(squares > 0, squares, 1.0), scales**2)
         gram = np.tensordot(factors, grams, 1)
         weights = shares if centred else np.zeros(len(gram))  # of the samples in their mean

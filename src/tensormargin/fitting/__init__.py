@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from .multiclass import problem_classes
     from .native import ABI, native_compiler, run_native, without_native
     from .objective import Certificate, MarginProblem, Objective
-    from .samples.base import Moments, NotFiniteError, Samples, ViewFacts, in_range, shares_of_variance, working_dtype
+    from .samples.base import (
+        OFFSET_LOSS,
+        Moments,
+        NotFiniteError,
+        Samples,
+        ViewFacts,
+        in_range,
+        range_of,
+        shares_of_variance,
+        working_dtype,
+    )
     from .samples.device import SharedSamples
     from .samples.lazy import ChunkedDesign, LazySamples, gathered_together
     from .samples.lazy_shared import LazyProblem, SharedLazySamples

@@ -88,6 +88,7 @@ class FlatAnswers(NamedTuple):
 def solve_flat(
     grams: FloatArray,
     scales: FloatArray,
+    ranges: FloatArray,
     rows: Sequence[Array],
     signs: FloatArray,
     weights: FloatArray,
@@ -97,7 +98,9 @@ def solve_flat(
     """Solve small binary problems over all weights on several views, given inner products of all samples in each.
 
     ``signs`` and ``weights`` are those of the ``rows`` of all problems, one after the other. A view whose scale is NaN
-    is scaled to a mean squared norm of one; 0 leaves one out. ``kind`` says whether weights have an intercept, and
+    is scaled to a mean squared norm of one; 0 leaves one out. ``ranges`` are the smallest mean squared norm of each
+    view, the largest sum of squared norms, and the largest squared norm of the mean, relative to the mean squared norm:
+    problems outside are not solved. ``kind`` says whether weights have an intercept, and
     whether ``strengths`` (lambda, mu1, mu2) are relative to a mean squared norm of one. None if the code was not
     compiled.
     """
@@ -109,7 +112,7 @@ def solve_flat(
         "tensormargin_solve_flat",
         grams.shape[1],
         len(grams),
-        *(grams, scales, len(rows), ends, np.concatenate(rows), signs, weights, strengths),
+        *(grams, scales, ranges, len(rows), ends, np.concatenate(rows), signs, weights, strengths),
         *(np.array(kind, np.int64), limits(), *found),
     )
     return None if solve() else found

@@ -24,7 +24,7 @@ _INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 _LOOPS = [_ARRAY, _NUMBER, _ARRAY, _Singles, *[_ARRAY] * 3, _Singles]
 _ARGUMENTS: dict[str, list[Any]] = {
     "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
-    "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 2, _INTEGER, *[_ARRAY] * 10],
+    "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 3, _INTEGER, *[_ARRAY] * 10],
     "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 9, _NUMBER, *[_ARRAY] * 7],
     "tensormargin_descend_products": [_INTEGER, *[_ARRAY] * 2, _NUMBER, *[_ARRAY] * 8, _NUMBER, _INTEGER],
     "tensormargin_convolutions": [*_LOOPS, _INTEGER, _ARRAY, _Singles],
@@ -41,7 +41,7 @@ for _name, _rows in (("float32", _Singles), ("float64", _ARRAY)):
 _TYPES = {_Singles: (np.dtype(np.float32),), _ARRAY: tuple(map(np.dtype, ("float64", "int64", "uint64")))}
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
-ABI = 7
+ABI = 8
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 

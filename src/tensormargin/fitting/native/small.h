@@ -5,13 +5,14 @@
 #ifndef TENSORMARGIN_SMALL_H
 #define TENSORMARGIN_SMALL_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TILE 8
-#define ABI 7 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 8 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16

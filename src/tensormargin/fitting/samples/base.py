@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 
 _TYPICAL_OF = 5
 _IN_SPAN = 1e-12
-_OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in units of the spread
+OFFSET_LOSS = 1e-4  # squared rounding error allowed for a common offset, in units of the spread
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
@@ -230,29 +230,17 @@ def offset_costs_digits(pivot: Array, mean_square: float, samples: Samples) -> b
     offset = float(np.sum(pivot.astype(np.float64) ** 2))
     if samples.n_entries <= tuning.FEW_ENTRIES:
         return offset > mean_square
-    return bool(offset * np.finfo(samples.dtype).eps > _OFFSET_LOSS * mean_square)
+    return bool(offset * np.finfo(samples.dtype).eps > OFFSET_LOSS * mean_square)
 
 
-def in_range(moments: Moments, dtype: np.dtype, n_samples: int) -> bool:
+def in_range(mean_square: float, dtype: np.dtype, n_samples: int) -> bool:
     """Return whether squared norms are within the range of the dtype."""
-    smallest, largest = _range_of(dtype)
-    return smallest <= moments.mean_square <= largest / n_samples
+    smallest, largest = range_of(dtype)
+    return smallest <= mean_square <= largest / n_samples
 
 
 @cache
-def _range_of(dtype: np.dtype) -> tuple[float, float]:
+def range_of(dtype: np.dtype) -> tuple[float, float]:
+    """Return the smallest mean and the largest sum of squared norms that a dtype has room for."""
     limits = np.finfo(dtype)
     return float(limits.tiny) / float(limits.eps), float(limits.max)
-
-
-def reject_out_of_range(samples: Samples, moments: Moments, centred: bool, name: str) -> None:
-    """Raise for squared norms outside the range of a dtype, unless they are zero because all samples are equal."""
-    if not moments.mean_square < 1.0:
-        raise NotFiniteError(
-            f"the samples' squared norms overflow {name}; divide X by a constant or pass float64 without NaN"
-        )
-    if samples.vary(centred):
-        raise ValueError(
-            f"the samples' mean squared norm is {moments.mean_square:.1e}, too small for {name}; multiply X by a "
-            "constant or pass float64"
-        )

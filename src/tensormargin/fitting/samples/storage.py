@@ -18,6 +18,7 @@ import numpy as np
 
 from ...data import (
     NOT_FINITE,
+    TOO_LARGE,
     Shapes,
     Views,
     errors_name_view,
@@ -44,7 +45,7 @@ from ...runtime import (
     to_host,
     tuning,
 )
-from .base import Moments, Samples, in_range, reject_out_of_range, working_dtype
+from .base import Moments, NotFiniteError, Samples, in_range, range_of, working_dtype
 from .device import DeviceSamples
 from .memory import MemorySamples
 from .views import View, ViewSamples
@@ -119,11 +120,36 @@ class SampleArray(ABC):
             with np.errstate(over="ignore", invalid="ignore"):
                 moments = samples.first_pass(reading.weights, reading.signs, reading.centred)
             checked_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
-            if in_range(moments, checked_in, len(samples)):
+            if in_range(moments.mean_square, checked_in, len(samples)):
                 break
         else:
-            reject_out_of_range(samples, moments, reading.centred, own.name)
+            self._reject_out_of_range(samples, moments.mean_square, reading)
         return samples, moments
+
+    def _reject_out_of_range(self, samples: Samples, mean_square: float, reading: Reading) -> None:
+        """Raise for squared norms outside the range of the dtype; those of equal samples may be zero."""
+        dtype, n_samples = working_dtype(self.dtype), len(samples)
+        smallest, largest = range_of(dtype)
+        if not mean_square < 1.0:
+            raise NotFiniteError(
+                f"the samples' squared norms overflow {dtype}: the mean of {n_samples} must be at most "
+                f"{largest / n_samples:.1e}; got {mean_square:.1e}. {TOO_LARGE}, or pass float64"
+            )
+        if not samples.vary(reading.centred):
+            return
+        equal = np.full(n_samples, 1.0 / n_samples)
+        unweighted = self.samples(reading.rows, dtype).first_pass(equal, reading.signs, reading.centred).mean_square
+        if in_range(unweighted, dtype, n_samples):
+            raise ValueError(
+                "sample_weight and class_weight must leave samples that differ; those with weight up to rounding are "
+                f"equal: the mean squared norm is {mean_square:.1e} with the weights and {unweighted:.1e} without, and "
+                f"the smallest weight is {reading.weights.min() / reading.weights.max():.1e} of the largest. Raise "
+                "small weights, or leave those samples out"
+            )
+        raise ValueError(
+            f"the samples' mean squared norm is {mean_square:.1e}, too small for {dtype}: it must be at least "
+            f"{smallest:.1e}. Multiply X by a constant, or pass float64"
+        )
 
     def scores(self, coef: Any, intercept: Any, missing: Any = None) -> Any:
         """Return ``<W_k, Z_i> + b_k`` in the library of the samples; ``missing`` are the scores of missing views."""
@@ -142,11 +168,8 @@ class SampleArray(ABC):
         return array
 
     def reject_not_finite(self) -> None:
-        """Raise ValueError after a pass over the samples has given values that are not finite."""
-        raise ValueError(
-            "Input X contains NaN or infinity, or numbers so large that their squares overflow its type; leave such "
-            "samples out, impute such entries, or (large numbers) divide X by a constant"
-        )
+        """Raise ValueError if that is why a pass over the samples has given values that are not finite."""
+        reject_not_finite(self.X)
 
 
 class MemoryArray(SampleArray):
@@ -162,9 +185,6 @@ class MemoryArray(SampleArray):
 
     def numpy_chunks(self) -> Iterator[tuple[slice, Array]]:
         return self.samples().chunks()
-
-    def reject_not_finite(self) -> None:
-        reject_not_finite(self.X)
 
 
 class DeviceArray(SampleArray):
@@ -215,7 +235,6 @@ class LazyArray(SampleArray):
         where = where_not_finite(self.X)
         if where:
             raise ValueError(f"{NOT_FINITE}{where}")
-        super().reject_not_finite()
 
     def apply_method(self, model: Any, method: str, compute: Callable[[], Any]) -> Any:
         return _apply_lazily(model, method, [self], None)
