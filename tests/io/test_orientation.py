@@ -100,6 +100,31 @@ def test_predict_turns_new_files_to_the_orientation_of_the_model(tmp_path, volum
     assert "Accuracy on the labels that came with" in done.stdout
     assert "100.00 %" in done.stdout
     assert "has another orientation than the model's samples, and was turned to it" in done.stderr
+    assert "Warning" not in done.stderr
+
+
+def test_turned_and_scaled_files_are_warned_of_with_both_affines(tmp_path, volumes):
+    write_study(tmp_path / "study", volumes, lambda number: "RAS")
+    fitted = run("fit", tmp_path / "study", "-o", tmp_path / "m.skops", *QUICK, "--outer-folds", "0", "--no-report")
+    assert fitted.returncode == 0, fitted.stderr
+    turn, x, y = np.eye(4), np.cos(np.radians(40)), np.sin(np.radians(40))
+    turn[:2, :2] = [[x, -y], [y, x]]
+    rounded = RAS + 1e-6 * np.arange(16).reshape(4, 4) * (np.arange(4)[:, None] < 3)
+    for number, (affine, said) in enumerate(
+        (
+            (turn @ RAS, "2 x 2 x 3 mm, turned by 40 degrees, the first at 0, -7.8, -7 mm"),
+            (np.diag([3, 3, 3, 1]) @ RAS, "6 x 6 x 9 mm, the first at -15, -18, -21 mm"),
+            (rounded, None),
+        )
+    ):
+        path = tmp_path / f"{number}.nii.gz"
+        nibabel.save(nibabel.Nifti1Image(np.moveaxis(volumes, 0, -1), affine), path)
+        done = run("predict", tmp_path / "m.skops", path, "-o", tmp_path / "said.csv")
+        assert done.returncode == 0, done.stderr
+        assert ("do not lie where those of the fit did" in done.stderr) == (said is not None)
+        if said is not None:
+            assert said in done.stderr
+            assert "those of the fit had 2 x 2 x 3 mm, the first at -5, -6, -7 mm" in done.stderr
 
 
 def test_views_masks_and_backgrounds_in_another_orientation(tmp_path, volumes):

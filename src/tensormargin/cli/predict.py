@@ -95,7 +95,7 @@ def predict_command(given: Any) -> None:
             with progress_bar() as show:
                 run = PredictionRun(loaded, samples, given.any_scale, show)
                 run.into(partial(write_table, temporary))
-            warn(axes_warning(samples, loaded.axes))
+            warn(axes_warning(samples, loaded))
     n_samples, found, compared = len(samples.data), run.agreement, run.compared
     if compared is not None:
         warn(compared.warning("samples", run.unlike))

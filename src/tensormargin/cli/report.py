@@ -64,7 +64,7 @@ def _report_model(given: Any) -> None:
     with blaming(source):
         if samples is not None:
             check_samples_fit(loaded.model, samples, loaded.axes)
-            warn(axes_warning(samples, loaded.axes))
+            warn(axes_warning(samples, loaded))
     shown = display_of(samples, loaded.facts, given.background, given.radiological)
     with blaming(source), written_together():
         stored = loaded.patterns if samples is None else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
 
 from ..runtime import Array, FloatArray
 
+_SAME_PLACE = 0.1  # voxels by which rounded affines may differ
 _BLUR = 2.355  # full width at half maximum of a Gaussian, in standard deviations
 
 
@@ -94,6 +95,32 @@ def turned_to(values: Any, affine: Any, reference: Any, first: int = 0) -> tuple
     steps = [slice(None)] * first + [slice(None, None, -1 if flip else 1) for flip in flipped]
     turn = _turn([own.order[world] for world in worlds], flipped, shape)
     return moved[tuple(steps)], checked_affine(affine) @ turn
+
+
+def differing_places(fitted: Any, new: Any, shape: Sequence[int | None]) -> str | None:
+    """Return both affines in words if voxels of this shape do not lie in the same places; None if they do."""
+    if fitted is None or new is None:
+        return None
+    first, second = checked_affine(fitted), checked_affine(new)
+    corners = np.array(list(product(*((0, int(size or 1) - 1) for size in shape[:3]))))
+    apart = np.abs(millimetres(first, corners) - millimetres(second, corners)).max()
+    if apart <= _SAME_PLACE * np.linalg.norm(first[:3, :3], axis=0).min():
+        return None
+    return (
+        f"voxels do not lie where those of the fit did: these have {_format_affine(second)}, those of the fit had "
+        f"{_format_affine(first)}. Resample them to the grid of the fit, e.g. with nilearn.image.resample_to_img"
+    )
+
+
+def _format_affine(affine: FloatArray) -> str:
+    """Return size, turn and place of the voxels of an affine in words."""
+    sizes = np.linalg.norm(affine[:3, :3], axis=0)
+    directions = affine[:3, :3] / sizes
+    aligned = max(sum(abs(directions[one[k], k]) for k in range(3)) for one in permutations(range(3)))
+    turn = np.degrees(np.arccos(np.clip((aligned - 1) / 2, -1, 1)))
+    turned = f", turned by {turn:.0f} degrees" if turn >= 0.5 else ""
+    place = ", ".join(f"{round(one, 1) + 0.0:g}" for one in affine[:3, 3].tolist())
+    return f"{' x '.join(f'{size:.3g}' for size in sizes)} mm{turned}, the first at {place} mm"
 
 
 def millimetres(affine: Any, indices: Any) -> FloatArray:

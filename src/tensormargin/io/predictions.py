@@ -23,6 +23,7 @@ from ..data import (
     TrainingRecord,
     Views,
     contradictions,
+    differing_places,
     names_of,
     summaries,
 )
@@ -81,9 +82,20 @@ def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> N
         )
 
 
-def axes_warning(samples: SampleSet, axes: AnyAxes) -> str | None:
-    """Return what to warn of if the times or wavelengths of samples are not those of a model; None if they are."""
-    _, warning = contradictions(axes, samples.axes)
+def axes_warning(samples: SampleSet, file: ModelFile) -> str | None:
+    """Return what to warn of if samples have other times, wavelengths or places than a model's; None if they do not."""
+    affines = (file.facts.get("about", {}).get("affine"), samples.affine)
+    shapes = samples.sample_shape
+    if all(isinstance(one, Mapping) for one in (*affines, shapes)):
+        moved = (
+            differing_places(own, affines[1].get(view), shapes[view])
+            for view, own in affines[0].items()
+            if view in shapes
+        )
+        warning = next((text for text in moved if text), None)
+    else:
+        warning = None if isinstance(shapes, Mapping) else differing_places(*affines, shapes)
+    warning = warning or contradictions(file.axes, samples.axes)[1]
     return None if warning is None else f"{samples.source}: {warning}"
 
 
