@@ -33,7 +33,7 @@ from tensormargin.io import SampleSet, load_model, save_model
 from tensormargin.plots import plot_calibration, plot_ranks, plot_roc, plot_search
 from tensormargin.report import Lead, Page, comparison_page, model_page, model_report, render, write_page
 from tensormargin.report.sections import comparison_section, confusion_section, curves_section, evaluation_lead
-from tensormargin.report.sentences import comparison_limits, model_limits, model_sentence
+from tensormargin.report.sentences import comparison_limits, model_limits
 from tensormargin.runtime import percent, points, short_number
 from tensormargin.selection import kinds
 
@@ -200,50 +200,9 @@ EVALUATION = {
     "majority": {"label": "a", "score": 0.5, "accuracy": 0.5},
     "reference": {"name": "LinearSVC", "score": 0.75},
     "difference": {"low": -0.1, "high": 0.2, "difference": 0.05, "significant": False},
-    "samples": [{"label": "a"}, {"label": "b"}],
+    "samples": [{"label": "a", "predicted": "a"}, {"label": "b", "predicted": "a"}],
 }
 CHANCE = {"p_value": 0.3, "n_permutations": 19, "smallest_p": 0.05}
-
-
-@pytest.mark.parametrize(
-    ("changed", "chance", "said"),
-    [
-        ({}, None, "significantly better than always predicting a (50.0 %), but not significantly different from"),
-        ({"interval": [0.4, 0.9]}, None, "it is not significantly better than always predicting a (50.0 %), and not"),
-        ({}, CHANCE, "it is not significantly better than chance (p = 0.3)"),
-        ({}, {**CHANCE, "p_value": 0.05}, "it is significantly better than chance (p = 0.05)"),
-        (
-            {"difference": {"low": -0.2, "high": -0.1, "difference": -0.15, "significant": True}},
-            None,
-            "and significantly worse than a flat LinearSVC (75.0 %)",
-        ),
-        (
-            {"matched": {"score": 0.85, "difference": {"low": -0.1, "significant": False}}},
-            None,
-            "from a flat LinearSVC on the samples as they are (75.0 %) or on the chosen representation (85.0 %)",
-        ),
-        (
-            {
-                "difference": {"low": 0.01, "difference": 0.05, "significant": True},
-                "matched": {"score": 0.85, "difference": {"low": -0.1, "significant": False}},
-            },
-            None,
-            "and significantly better than a flat LinearSVC on the samples as they are (75.0 %), but not significantly "
-            "different from one on the chosen representation (85.0 %).",
-        ),
-        ({"interval": [None, None], "difference": {"low": None}, "n_units": 3}, None, "3 groups are too few"),
-    ],
-)
-def test_one_sentence_says_whether_the_model_beats_chance_and_the_reference(changed, chance, said):
-    sentence = model_sentence(["a", "b"], {**EVALUATION, **changed}, chance)
-    assert said in sentence
-    assert sentence.startswith("This model tells a from b: ")
-    assert sentence.count(". ") == 0
-
-
-def test_the_sentence_of_many_classes_and_of_no_evaluation():
-    assert model_sentence(list("abc"), None, None).startswith("This model tells a, b and c apart; it was not evaluated")
-    assert model_sentence(range(15), None, None).startswith("This model tells 15 classes apart")
 
 
 @pytest.mark.parametrize("kind", KINDS)

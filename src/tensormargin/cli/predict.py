@@ -73,7 +73,7 @@ def predict_command(given: Any) -> None:
     is the same for all samples: `predict` prints it, and so does `tensormargin inspect MODEL`. Text that a spreadsheet
     would take for a formula (=, +, - or @ in front, unless it is a number) gets an apostrophe in front.
     """
-    from ..io import PredictionRun, axes_warning, load_model, probabilities_from, replacing, write_table
+    from ..io import PredictionRun, axes_warning, less_probable, load_model, probabilities_from, replacing, write_table
 
     model, data, loading = given.model, given.data, given.loading
     with refusals(ValueError):
@@ -107,12 +107,15 @@ def predict_command(given: Any) -> None:
             **({} if compared is None else compared.facts),
             "predicted": run.n_predicted,
             "probabilities_from": made_by,
+            "n_less_probable": run.n_less_probable,
         }
         print_json(content)
         return
     click.echo(f"Wrote {out}: {counted(n_samples, 'prediction')}")
     if made_by is not None:
         click.echo(f"Probabilities: {made_by}")
+    if run.n_less_probable:
+        click.echo(less_probable(run.n_less_probable))
     _print_agreement(found, compared, "samples", f"the labels that came with {samples.source}")
 
 

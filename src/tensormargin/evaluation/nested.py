@@ -35,7 +35,7 @@ class OuterFold:
     The reference takes the samples as they are, the matched one the representation that the model has chosen.
     ``unseen`` lists the classes of the test set that the training set lacks; their samples cannot be predicted
     correctly. ``absent`` lists the classes that the test set lacks, which changes the chance level in this fold.
-    ``cut`` names what the budget ended early, "search" and "reference".
+    ``cut`` names what the budget ended early, "search" and "reference". ``groups`` are those of the test set.
 
     Examples
     --------
@@ -59,6 +59,7 @@ class OuterFold:
     matched_score: float = np.nan
     matched_chosen: dict[str, Any] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
+    groups: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,6 +126,8 @@ class NestedEvaluation(FactsMixin):
                 certain = "" if one.difference.p_value is None else f" (p = {one.difference.p_value:.2g})"
                 gain = f"{100 * one.difference.difference + 0.0:+.1f} points{certain}"
                 facts += [(name, str(one.interval)), ("difference", gain)]
+        worst = [f"{group} {one}" for group, one in list(self.by_group.items())[:3]]
+        facts += [("worst groups", ", ".join(worst))] if worst else []
         return [*facts, ("tested", f"{int(self.tested.any(axis=0).sum())} samples in {self.scheme}")]
 
     def _pooled(self, score: str, predicted: Array) -> float:
@@ -160,6 +163,15 @@ class NestedEvaluation(FactsMixin):
         (docs/reliability.md).
         """
         return score_interval(self.right, self.groups, self._strata, self.n_train)
+
+    @cached_property
+    def by_group(self) -> dict[Any, ScoreInterval]:
+        """The accuracy in each group, with Wilson's interval over its samples, worst first; empty without groups."""
+        if self.groups is None:
+            return {}
+        rows = {group: self.groups == group for group in np.unique(self.groups[self.tested.any(axis=0)]).tolist()}
+        scores = {group: score_interval(self.right[:, own]) for group, own in rows.items()}
+        return dict(sorted(scores.items(), key=lambda item: item[1].score))
 
     @property
     def reference_interval(self) -> ScoreInterval:
@@ -461,6 +473,7 @@ class _OuterLoop:
             matched_score=pooled_score(self.score, y_test, matched_predicted),
             matched_chosen={} if matched is reference else matched.values,
             cut=tuple(what for what, happened in cuts.items() if happened),
+            groups=() if other.groups is None else tuple(np.unique(other.groups).tolist()),
         )
         probabilities = _probabilities(held_out, np.unique(y), other)
         result = _Tested(fold, held_out.predicted, reference_predicted, matched_predicted, probabilities)

@@ -199,6 +199,10 @@ def evaluation_facts(evaluation: NestedEvaluation, samples: SampleSet) -> dict[s
             "accuracy": largest,
             "score": largest if evaluation.score == "accuracy" else 1 / len(labels),
         },
+        "groups": [
+            {"group": group, "n_samples": one.n_units, "accuracy": one.score, "interval": [one.low, one.high]}
+            for group, one in evaluation.by_group.items()
+        ],
         "folds": [
             {**vars(fold), **{name: _plain(getattr(fold, name)) for name in CHOSEN}} for fold in evaluation.folds
         ],

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .onnx_export import export_onnx
     from .options import OPTIONS, describe_loading
     from .outputs import MARK, check_ending, is_ours, save_array, write_samples
-    from .predictions import Agreement, PredictionRun, Predictions, agreement_on_scene, axes_warning
-    from .predictions import check_samples_fit, confounds_needed, neutral, no_class, painted, probabilities_from
-    from .predictions import scene_predictions, training_record, write_predictions, write_table
+    from .predictions import UNEQUAL, Agreement, PredictionRun, Predictions, agreement_on_scene, axes_warning
+    from .predictions import check_samples_fit, confounds_needed, less_probable, neutral, no_class, painted
+    from .predictions import probabilities_from, scene_predictions, training_record, unequal_classes
+    from .predictions import write_predictions, write_table
     from .samples import SampleSet, leakage_warnings
     from .scenes import Scene, is_scene, load_scene, named_classes, patch_size
     from .views import KnownViews, known_views, load_views

@@ -28,11 +28,14 @@ from ..data import (
     summaries,
 )
 from ..inspection import ModelChain, last_estimator, metadata_for_last_step, needs_groups, samples_for_last_step
-from ..runtime import Array, Progress, computed, listed
+from ..runtime import Array, Progress, computed, counted, listed, percent
 from ..transformers import Deconfound, Patches, UnseenCategoryWarning, takes_nan, takes_ragged
 from . import BadFileError, ModelFile, SampleSet, Scene, replacing
 from .arrays import check_samples
 from .scenes import NO_CLASS, is_patch, patch_size
+
+UNEQUAL = 1.5
+"""A largest class with this many times the share of equal ones makes accuracy misleading."""
 
 _FEW = 20  # samples that show whether a model depends on their scale
 _PIXELS = 500  # of a scene that its scale is determined from
@@ -182,12 +185,15 @@ class PredictionRun:
         Names of the samples that are unlike all training samples.
     n_predicted : dict of str to int
         Number of predictions of each class.
+    n_less_probable : int
+        Number of samples that have a class predicted although another one is more probable; see `less_probable`.
     """
 
     agreement: Agreement
     compared: ComparedSamples | None
     unlike: list[str]
     n_predicted: dict[str, int]
+    n_less_probable: int
 
     def __init__(
         self, file: ModelFile, samples: SampleSet, any_scale: bool = False, progress: Progress | None = None
@@ -214,6 +220,7 @@ class PredictionRun:
         model, record, classes = self._file.model, self._file.training, self._file.facts["classes"]
         agreements, compared = list[Agreement](), list[ComparedSamples]()
         self.compared, self.unlike, self.n_predicted = None, [], {str(label): 0 for label in classes}
+        self.n_less_probable = 0
         done, n_samples = 0, len(self._samples.data)
         for part in self._samples.parts(needs_groups(model)):
             with _counting_from(done), warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
@@ -223,9 +230,10 @@ class PredictionRun:
                 compared.append(rows.compared)
                 used = rows.compared.used
                 self.unlike += [rows.names[row] for row in np.flatnonzero(rows.compared.unlike).tolist()]
-            agreements.append(agreement(rows.predicted, part.target, classes, used))
+            agreements.append(agreement(rows.predicted, part.target, classes, used, part.groups))
             for label in classes:
                 self.n_predicted[str(label)] += int((rows.predicted == label).sum())
+            self.n_less_probable += _n_less_probable(rows, classes)
             yield rows
             done += len(rows.names)
             if self._progress is not None:
@@ -295,6 +303,26 @@ def probabilities_from(model: Any) -> str | None:
     sharpened = f", to the power {calibration[0, 2]:.3g}" if n_columns > 2 else ""
     folds = getattr(last, "n_splits_", None)
     return f"{what}{sharpened}; cross-validated{'' if folds is None else f' in {folds} folds'}"
+
+
+def less_probable(number: int) -> str:
+    """Return why some samples have a class predicted that is not the most probable one; empty if none have."""
+    if not number:
+        return ""
+    return (
+        f"For {counted(number, 'sample')} another class is more probable than the predicted one. The scores decide on "
+        "the class. Probabilities say how often such scores were right, so that class weights and unequal classes "
+        "shift them."
+    )
+
+
+def _n_less_probable(rows: Predictions, classes: Sequence[Any]) -> int:
+    names = [f"probability of {label}" for label in classes]
+    if not all(name in rows.columns for name in names):
+        return 0
+    shares = np.column_stack([rows.columns[name] for name in names])
+    predicted = np.take_along_axis(shares, np.searchsorted(classes, rows.predicted)[:, None], axis=1)
+    return int(np.sum(predicted[:, 0] < shares.max(axis=1) - 1e-6))
 
 
 def _by_class(last: Any, strengths: Array) -> dict[str, Array]:
@@ -449,7 +477,7 @@ class Agreement:
     """Numbers of predictions that agree with labels; samples of unknown labels are counted apart.
 
     New samples were not used in the fit. Of a scene, new are those pixels whose patches share no pixel with a patch of
-    the fit.
+    the fit. Groups are those of the samples, if they have some.
     """
 
     n_right: int = 0
@@ -458,14 +486,12 @@ class Agreement:
     n_new_right: int | None = None
     n_new: int | None = None
     by_class: Mapping[str, Agreement] = field(default_factory=dict)
+    by_group: Mapping[str, Agreement] = field(default_factory=dict)
 
     @classmethod
     def joined(cls, parts: Sequence[Agreement], classes: Sequence[Any] = ()) -> Agreement:
         """Return the agreement of all parts of some samples."""
         unknown = sum((Counter(part.unknown) for part in parts), Counter[Any]())
-        by_class = {
-            label: [part.by_class[label] for part in parts if label in part.by_class] for label in map(str, classes)
-        }
         new = [(part.n_new_right or 0, part.n_new) for part in parts if part.n_new is not None]
         return cls(
             sum(part.n_right for part in parts),
@@ -473,13 +499,26 @@ class Agreement:
             {label: unknown[label] for label in sorted(unknown)},
             sum(right for right, _ in new) if new else None,
             sum(number for _, number in new) if new else None,
-            {label: cls.joined(own) for label, own in by_class.items() if own},
+            cls._joined_by([part.by_class for part in parts], list(map(str, classes))),
+            cls._joined_by([part.by_group for part in parts]),
         )
+
+    @classmethod
+    def _joined_by(cls, parts: Sequence[Mapping[str, Agreement]], order: Sequence[str] = ()) -> dict[str, Agreement]:
+        there = dict.fromkeys(name for part in parts for name in part)
+        names = [name for name in order if name in there] or list(there)
+        return {name: cls.joined([part[name] for part in parts if name in part]) for name in names}
 
     @property
     def accuracy(self) -> float | None:
         """The share of right predictions, None without labels of known classes."""
         return self.n_right / self.n_known if self.n_known else None
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """The mean over the classes of the share of right predictions."""
+        recalls = [own.n_right / own.n_known for own in self.by_class.values()]
+        return sum(recalls) / len(recalls) if recalls else None
 
     @property
     def new_accuracy(self) -> float | None:
@@ -491,12 +530,14 @@ class Agreement:
         """The agreement as JSON types."""
         return {
             "accuracy": self.accuracy,
+            "balanced_accuracy": self.balanced_accuracy,
             "n_known": self.n_known,
             "n_unknown": sum(self.unknown.values()),
             "unknown_labels": list(map(str, self.unknown)),
             "accuracy_on_new": self.new_accuracy,
             "n_new": self.n_new,
             "by_class": {label: _numbers(own) for label, own in self.by_class.items()},
+            "by_group": {name: _numbers(own) for name, own in self.by_group.items()},
         }
 
     def lines(self, which: str, what: str = "samples", new: str = "not used in the fit") -> list[str]:
@@ -512,9 +553,16 @@ class Agreement:
                 f"Accuracy on {self.n_known} {what} of known classes: {share}; {n_unknown} {what} of classes the model "
                 f"does not know ({labels}) left out"
             )
-        if self.new_accuracy is None or self.n_new == self.n_known:
-            return [sentence]
-        return [sentence, f"Accuracy on the {self.n_new} of them {new}: {100 * self.new_accuracy:.2f} %"]
+        lines = [sentence]
+        if self.new_accuracy is not None and self.n_new != self.n_known:
+            lines.append(f"Accuracy on the {self.n_new} of them {new}: {100 * self.new_accuracy:.2f} %")
+        counts = {label: own.n_known for label, own in self.by_class.items()}
+        lines.append(unequal_classes({label: own.n_right for label, own in self.by_class.items()}, counts))
+        if len(self.by_group) > 1:
+            worst = sorted(self.by_group.items(), key=lambda item: item[1].accuracy or 0.0)
+            shown = (f"{name} {_percent(own.accuracy)} of {own.n_known}" for name, own in worst)
+            lines.append(f"Accuracy by group, worst first: {listed(shown, total=len(worst))}")
+        return list(filter(None, lines))
 
     def table(self, what: str) -> list[str]:
         """Return a table of the accuracy of each class, with that on new samples if some are and others are not."""
@@ -536,7 +584,34 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.2f} %"
 
 
-def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], used: Array | None = None) -> Agreement:
+def unequal_classes(right: Mapping[Any, int], counts: Mapping[Any, int], weights_may_help: bool = True) -> str:
+    """Return balanced accuracy and worst recall, given right predictions and samples by class.
+
+    Empty for classes of similar size, of which the accuracy says enough.
+    """
+    total, n_classes = sum(counts.values()), len(counts)
+    largest = max(counts, key=lambda label: counts[label], default=None)
+    if n_classes < 2 or counts[largest] * n_classes < UNEQUAL * total:
+        return ""
+    recalls = {label: right.get(label, 0) / count for label, count in counts.items()}
+    worst, n_right = min(recalls, key=lambda label: recalls[label]), sum(right.values())
+    text = (
+        f"The classes are unequal: balanced accuracy {percent(sum(recalls.values()) / n_classes)} %, worst recall "
+        f"{percent(recalls[worst])} % ({worst}: {right.get(worst, 0)} of {counts[worst]})."
+    )
+    as_well = n_right <= counts[largest]
+    text += f" Always answering {largest} does as well." if as_well else ""
+    advised = weights_may_help and (as_well or recalls[worst] < 0.5)
+    return text + (" Fit with --balanced to give all classes the same weight." if advised else "")
+
+
+def agreement(
+    predicted: Array,
+    labels: Array | None,
+    classes: Sequence[Any],
+    used: Array | None = None,
+    groups: Array | None = None,
+) -> Agreement:
     """Return how predictions agree with labels, compared as text; ``used`` says which were used in the fit."""
     if labels is None:
         return Agreement()
@@ -546,7 +621,11 @@ def agreement(predicted: Array, labels: Array | None, classes: Sequence[Any], us
     unknown = dict(zip(names.tolist(), counts.tolist(), strict=True))
     own = {str(label): known & (given == str(label)) for label in classes}
     by_class = {label: _of_rows(right, rows, used) for label, rows in own.items() if rows.any()}
-    return replace(_of_rows(right, known, used), unknown=unknown, by_class=by_class)
+    by_group = {
+        str(group): _of_rows(right, known & (groups == group), used)
+        for group in ([] if groups is None else np.unique(groups[known]))
+    }
+    return replace(_of_rows(right, known, used), unknown=unknown, by_class=by_class, by_group=by_group)
 
 
 def _of_rows(right: Array, rows: Array, used: Array | None) -> Agreement:

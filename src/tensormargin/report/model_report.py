@@ -78,6 +78,7 @@ def model_page(
     shown = [
         sections.comparison_section(evaluation, chance) if evaluated else None,
         sections.confusion_section(evaluation, classes) if evaluated else None,
+        sections.groups_section(evaluation) if evaluated else None,
         *(section for section in fitted if not section.folded),
         Section("What this does not show", "list.html", {"lines": sentences.model_limits(model, about, with_maps)}),
         chosen_section(model, about),

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..data import COVARIATE, COVARIATES, AnyAxes, Axes, Coding, format_shape, missing_samples
-from ..evaluation import reliability, roc
+from ..evaluation import reliability, roc, score_interval
 from ..inspection import ModelChain, ViewMaps
+from ..io import less_probable
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
 from . import sentences
@@ -19,7 +20,6 @@ from .viewer import ModelMaps, affine_of, map_content
 _MOST_ROWS = 20_000
 _LONGEST_TABLE = 200  # entries of a view that are listed
 _FEWEST_FOR_CURVES = 20  # predictions; the curves of fewer are steps of one sample each
-_CLOSE = 0.02  # a smaller difference between the mean probability and the accuracy is not mentioned
 _SQUARE = (4.3, 3.9)  # inches
 _MOST_BESIDE = 6  # classes of confusion matrices that are drawn beside each other
 _WIDEST_HEAD = 14  # letters in the head of such a matrix; names that need more stand upright
@@ -59,15 +59,41 @@ def comparison_section(evaluation: Mapping[str, Any], chance: Mapping[str, Any] 
         both = [(percent(one), one) for one in (part.get("accuracy"), part.get("balanced_accuracy"))]
         shown = f"{who} (tied)" if len(best) > 1 and place in best else who
         rows.append([shown, *both, (sentences.format_ends(ends), ends[0] or 0)])
+    told = sentences.model_sentence((), evaluation, chance)
+    told += sentences.group_line(evaluation.get("groups") or ())  # which has a section
     content = {
         "text": f"Nested cross-validation ({evaluation['scheme']}): all choices are made anew on each training set "
         "and scored on the held-out samples. The scores are those of all held-out predictions together.",
-        "lines": sentences.evaluation_lines(evaluation, chance)[1:],  # the first one is in the lead and in the table
+        "lines": [line for line in sentences.evaluation_lines(evaluation, chance)[1:] if line not in told],
         "tables": [table(("method", "accuracy %", "balanced accuracy %", f"95 % interval of the {name}"), rows, best)],
         "pictures": [] if chance is None else [_null_distribution(chance)],
         "remarks": _remarks(evaluation),
     }
     return Section("Comparison", "comparison.html", content)
+
+
+def groups_section(evaluation: Mapping[str, Any]) -> Section | None:
+    """Return the accuracy in each group, worst first; None without groups."""
+    groups = evaluation.get("groups")
+    if not groups:
+        return None
+    rows = [
+        (
+            (str(one["group"]), place),
+            (str(one["n_samples"]), one["n_samples"]),
+            (percent(one["accuracy"]), one["accuracy"]),
+            (sentences.format_ends(one["interval"]), one["interval"][0]),
+        )
+        for place, one in enumerate(groups)
+    ]
+    content = {
+        "text": "Held-out predictions of each group, worst first. The intervals are those of its samples (Wilson's).",
+        "tables": [table(("group", "samples", "accuracy %", "95 % interval"), rows)],
+        "remarks": [],
+    }
+    worst, best = (percent(one["accuracy"]) for one in (groups[0], groups[-1]))
+    gist = f"{len(groups)}, from {worst} to {best} %"
+    return Section("Groups", "comparison.html", content, folded=True, gist=gist)
 
 
 def _scores(evaluation: Mapping[str, Any]) -> list[tuple[str, float, Sequence[float | None], Mapping[str, Any]]]:
@@ -163,15 +189,19 @@ def curves_section(evaluation: Mapping[str, Any], classes: Sequence[Any]) -> Sec
     curves = _roc_curves(rows, classes)
     pictures = [_roc_picture(curves, len(classes))] if curves else []
     pictures.append(_calibration_picture(rows, classes, evaluation["repeats"]))
-    mean, right = float(np.mean([row["probability"] for row in rows])), float(np.mean(list(map(_is_right, rows))))
-    verdict = "overconfident" if mean > right else "underconfident"
-    verdict = "neither over- nor underconfident" if abs(mean - right) < _CLOSE else verdict
+    mean, right = float(np.mean([row["probability"] for row in rows])), list(map(_is_right, rows))
+    shared = score_interval(np.array(right, float)[None], _units(rows, evaluation["repeats"]))
+    gist = "too few groups to tell whether probabilities are too high or too low"
+    if shared.low is not None and shared.high is not None:
+        far = mean < shared.low or mean > shared.high
+        verdict = "overconfident" if mean > shared.score else "underconfident"
+        gist = f"the model is {verdict}" if far else "not shown to be over- or underconfident"
+    ends = sentences.format_interval((shared.low, shared.high), f"{shared.n_units} {shared.unit}s", ", {}")
     text = (
         f"From the probabilities of the {len(rows)} held-out predictions, with the folds pooled. The model gives the "
-        f"class that it predicts a probability of {percent(mean)} % on average and is correct in {percent(right)} %: "
-        f"it is {verdict}."
+        f"class that it predicts a probability of {percent(mean)} % on average and is correct in "
+        f"{percent(shared.score)} % ({ends}): {gist}."
     )
-    gist = f"the model is {verdict}"
     return Section("ROC and calibration", "figures.html", {"text": text, "pictures": pictures}, folded=True, gist=gist)
 
 
@@ -217,9 +247,7 @@ def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[An
     event = str(classes[1]) if binary else "a correct prediction"
     happened = [row["label"] == classes[1] if binary else _is_right(row) for row in rows]
     values = _of_second(rows, classes) if binary else [row["probability"] for row in rows]
-    grouped = rows[0]["group"] is not None
-    units = [row["group" if grouped else "sample"] for row in rows] if grouped or repeats > 1 else None
-    curve = reliability(happened, values, None if units is None else [str(unit) for unit in units])
+    curve = reliability(happened, values, _units(rows, repeats))
     places = "; ".join(
         f"probability {percent(one)} %, share {percent(share)} % of {count}"
         for one, share, count in zip(curve.probability, curve.observed, curve.count, strict=True)
@@ -240,6 +268,18 @@ def _calibration_picture(rows: Sequence[Mapping[str, Any]], classes: Sequence[An
     )
 
 
+def _units(rows: Sequence[Mapping[str, Any]], repeats: int) -> Array | None:
+    """Return the group of each prediction, or the sample if each was predicted several times; None for neither."""
+    grouped = rows[0]["group"] is not None
+    return np.array([str(row["group" if grouped else "sample"]) for row in rows]) if grouped or repeats > 1 else None
+
+
+def _is_less_probable(row: Mapping[str, Any]) -> bool:
+    """Return whether another class than the predicted one is more probable."""
+    own = row.get("probability")
+    return own is not None and own < max(row.get("probabilities", (1 - own,))) - 1e-4  # which have four digits
+
+
 def _is_right(row: Mapping[str, Any]) -> bool:
     return bool(row["label"] == row["predicted"])
 
@@ -252,6 +292,7 @@ def predictions_section(evaluation: Mapping[str, Any]) -> Section:
     text = f"The prediction of each sample while it was held out; {right}, {wrong} are wrong."
     if len(rows) > _MOST_ROWS:
         text += f" The first {_MOST_ROWS} are listed."
+    text = f"{text} {less_probable(sum(map(_is_less_probable, rows)))}".rstrip()
     content = {
         "text": text,
         "rows": rows[:_MOST_ROWS],

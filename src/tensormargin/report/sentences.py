@@ -5,20 +5,24 @@ What is described comes first, then the methods section, the results of an evalu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from scipy.special import bdtr
 
 from ..data import format_shape
 from ..estimators import TensorMarginClassifier
 from ..fitting import plain_rank
 from ..inspection import AveragedClassifier, MarginReport, ModelChain
-from ..io import describe_loading
+from ..io import UNEQUAL, describe_loading, unequal_classes
 from ..runtime import counted, join_with_and, listed, percent, points, short_number
 from ..transformers import TensorKernel, describe_step
 
 _LIKELY = 0.05
-_UNEQUAL = 1.5  # a largest class this many times the share of equal ones makes accuracy misleading
+_WIDE = 0.2  # width of an interval whose reason is given
 _MOST_NAMED = 4  # classes
+_MOST_GROUPS = 8  # in a line
 _FORMS = {"full": "full weight", "cp": "CP weight", "tucker": "Tucker weight", "tt": "Tensor-Train weight"}
 
 RULES = {
@@ -400,12 +404,12 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     --------
     >>> from tensormargin.report import evaluation_lines  # of about["evaluation"] and about["chance"] of a model
     >>> evaluation_lines(None, None)
-    ['This model was not evaluated: how well it does on new samples is not known.']
+    ['This model was not evaluated: its accuracy on new samples is unknown.']
     """
     if evaluation is None:
-        return ["This model was not evaluated: how well it does on new samples is not known.", *_chance_lines(chance)]
+        return ["This model was not evaluated: its accuracy on new samples is unknown.", *_chance_lines(chance)]
     reference, majority, matched = evaluation["reference"], evaluation["majority"], evaluation.get("matched")
-    cut, low, name = _was_cut(evaluation), evaluation["interval"][0], evaluation["score"]["name"]
+    cut, name = _was_cut(evaluation), evaluation["score"]["name"]
     other = "accuracy" if name == "balanced accuracy" else "balanced accuracy"
     lines = [
         f"{name.capitalize()} on held-out samples: {percent(evaluation['score']['value'])} %"
@@ -413,11 +417,9 @@ def evaluation_lines(evaluation: Mapping[str, Any] | None, chance: Mapping[str, 
     ]
     if evaluation["unit"] == "group":
         lines.append(GROUPS_EXPLAINED)
-    always = f"always predicting {majority['label']} ({percent(majority['score'])} %)"
-    if low is None:
-        lines.append(f"With so few groups nothing can be said about whether that is better than {always}.")
-    elif low <= majority["score"]:
-        lines.append(f"That is not significantly better than {always}.")
+    lines += [line for line in (_versus_chance(evaluation, None), _rare_classes(evaluation)) if line]
+    if evaluation.get("groups"):
+        lines += [line for line in (_why_unsure(evaluation), group_line(evaluation["groups"])) if line]
     lines.append(
         f"A {FLAT_EXPLAINED}, {'cut' if cut else 'tuned'} the same way on {_training_sets(evaluation)}: "
         f"{percent(reference['score'])} %; the majority class: "
@@ -555,32 +557,77 @@ def format_best(summaries: Sequence[Mapping[str, Any]], best: Mapping[str, Any])
 def model_sentence(
     classes: Sequence[Any], evaluation: Mapping[str, Any] | None, chance: Mapping[str, Any] | None
 ) -> str:
-    """Return what a model does, and whether it beats chance and the flat reference, in one sentence."""
-    names = [str(label) for label in classes]
-    apart = f"{len(names)} classes apart" if len(names) > _MOST_NAMED else f"{join_with_and(names)} apart"
-    task = f"This model tells {' from '.join(names) if len(names) == 2 else apart}"
+    """Return how often a model is correct, what that compares with, how sure it is, and what makes it unsure."""
     if evaluation is None:
-        return f"{task}; it was not evaluated, so how well it does on new samples is not known."
-    versus_chance, versus_reference = _versus_chance(evaluation, chance), _versus_references(evaluation)
-    if versus_chance and versus_reference:
-        joined = "but" if versus_chance.startswith("significantly") and versus_reference.startswith("not") else "and"
-        return f"{task}: on held-out samples it is {versus_chance}, {joined} {versus_reference}."
-    known = versus_chance or versus_reference
-    known = f"on held-out samples it is {known}; " if known else ""
-    return f"{task}: {known}{format_units(evaluation)} are too few to say more."
+        names = [str(label) for label in classes]
+        apart = f"{len(names)} classes" if len(names) > _MOST_NAMED else join_with_and(names)
+        return f"This model tells {apart} apart. It was not evaluated: its accuracy on new samples is unknown."
+    score, majority = evaluation["score"], evaluation["majority"]
+    correct = f"{percent(score['value'])} % of held-out samples"
+    correct = f"Correct on {correct}" if score["name"] == "accuracy" else f"{score['name'].capitalize()} {correct}"
+    lines = [
+        f"{correct}{_interval_note(evaluation)}; always answering {majority['label']}: {percent(majority['score'])} %.",
+        _rare_classes(evaluation),
+        _why_unsure(evaluation),
+        _versus_chance(evaluation, chance),
+        _versus_references(evaluation),
+    ]
+    return " ".join(filter(None, lines))
+
+
+def _rare_classes(evaluation: Mapping[str, Any]) -> str:
+    """Return balanced accuracy and worst recall where classes are unequal; empty where they are not."""
+    rows = evaluation["samples"]
+    right = Counter(row["label"] for row in rows if row["label"] == row["predicted"])
+    return unequal_classes(right, Counter(row["label"] for row in rows), evaluation["score"]["name"] == "accuracy")
+
+
+def _why_unsure(evaluation: Mapping[str, Any]) -> str:
+    """Return which groups fail, or else why the interval is wide; empty if neither holds."""
+    (low, high), units = evaluation["interval"], format_units(evaluation)
+    groups, score, level = evaluation.get("groups") or [], evaluation["accuracy"], evaluation["majority"]["accuracy"]
+    failing = [one for one in groups if one["accuracy"] <= level and _is_below(one, score, len(groups))]
+    if 0 < 2 * len(failing) < len(groups):
+        which = f"One of the {len(groups)} groups fails"
+        which = which if len(failing) == 1 else f"{len(failing)} of the {len(groups)} groups fail"
+        return f"{which}: {_format_groups(failing)}."
+    if low is None or high - low <= _WIDE:
+        return ""
+    if groups and groups[0]["interval"][1] < groups[-1]["interval"][0]:
+        ends = " to ".join(_format_groups([one]) for one in (groups[0], groups[-1]))
+        return f"The interval is wide since the groups differ, from {ends}."
+    return f"The interval is wide since it rests on {units}."
+
+
+def _is_below(group: Mapping[str, Any], score: float, n_groups: int) -> bool:
+    """Return whether a group is worse than chance makes the worst of so many groups of its size (Bonferroni)."""
+    n_right = round(group["accuracy"] * group["n_samples"])
+    return bool(bdtr(n_right, group["n_samples"], score) < _LIKELY / n_groups)
+
+
+def group_line(groups: Sequence[Mapping[str, Any]]) -> str:
+    """Return the accuracy in each of some groups, worst first."""
+    return f"Accuracy by group, worst first: {_format_groups(groups, _MOST_GROUPS)}."
+
+
+def _format_groups(groups: Sequence[Mapping[str, Any]], most: int = 3) -> str:
+    return listed([f"{one['group']} ({percent(one['accuracy'])} %)" for one in groups], most=most)
 
 
 def _versus_chance(evaluation: Mapping[str, Any], chance: Mapping[str, Any] | None) -> str:
-    """Return how a score compares with chance: by the permutation test, or with the majority class."""
-    low, majority = evaluation["interval"][0], evaluation["majority"]
+    """Return how a score compares with chance, by the permutation test, or with the majority class."""
+    (low, _), majority, score = evaluation["interval"], evaluation["majority"], evaluation["score"]["value"]
+    always = f"always answering {majority['label']}"
     if chance is not None:
-        significant, what = chance["p_value"] <= _LIKELY, f"chance ({format_p(chance['p_value'])})"
-    elif low is None:
-        return ""
-    else:
-        significant = low > majority["score"]
-        what = f"always predicting {majority['label']} ({percent(majority['score'])} %)"
-    return f"{'' if significant else 'not '}significantly better than {what}"
+        better = "Significantly better" if chance["p_value"] <= _LIKELY else "Not shown to be better"
+        return f"{better} than chance ({format_p(chance['p_value'])})."
+    if score <= majority["score"] + 1e-9:
+        return "" if _rare_classes(evaluation) else f"That is not better than {always}."
+    if low is None:
+        return f"{format_units(evaluation)} are too few to tell whether that is better than {always}."
+    if low <= majority["score"]:
+        return f"The interval includes {percent(majority['score'])} %: not shown to be better than {always}."
+    return ""
 
 
 def _versus_references(evaluation: Mapping[str, Any]) -> str:
@@ -588,21 +635,23 @@ def _versus_references(evaluation: Mapping[str, Any]) -> str:
     reference, matched = evaluation["reference"], evaluation.get("matched")
     verdict, flat = _verdict(evaluation["difference"]), f"a flat {reference['name']}"
     score = percent(reference["score"])
+    if _was_cut(evaluation):
+        return f"Not compared with {flat} ({score} %): the budget {evaluation['cut']}."
     if not verdict:
         return ""
     if not matched:
-        return f"{verdict} {flat} ({score} %)"
+        return f"{verdict} {flat} ({score} %)."
     again, first = _verdict(matched["difference"]), f"{verdict} {flat} on the samples as they are ({score} %)"
-    other = "or" if again == verdict else f", but {again} one"
-    return f"{first} {other} on the chosen representation ({percent(matched['score'])} %)".replace(" , ", ", ")
+    other = " or" if again == verdict else f", but {again[0].lower()}{again[1:]} one"
+    return f"{first}{other} on the chosen representation ({percent(matched['score'])} %)."
 
 
 def _verdict(difference: Mapping[str, Any]) -> str:
     if difference["low"] is None:
         return ""
     if not difference["significant"]:
-        return "not significantly different from"
-    return f"significantly {'better' if difference['difference'] > 0 else 'worse'} than"
+        return "Not significantly different from"
+    return f"Significantly {'better' if difference['difference'] > 0 else 'worse'} than"
 
 
 def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
@@ -676,7 +725,7 @@ def _of_score(evaluation: Mapping[str, Any], data: Mapping[str, Any]) -> list[st
     if low is not None and low > majority["score"] and wrong:
         lines.append(f"Significant is not the same as useful: about {wrong} of 100 such predictions are wrong.")
     share, count = majority.get("accuracy"), len({row["label"] for row in evaluation["samples"]})
-    if share is not None and evaluation["score"]["name"] == "accuracy" and share * count >= _UNEQUAL:
+    if share is not None and evaluation["score"]["name"] == "accuracy" and share * count >= UNEQUAL:
         lines.append(
             f"The accuracy says little about rare classes: {percent(share)} % of the samples are {majority['label']}. "
             f"The balanced accuracy is {percent(evaluation['balanced_accuracy'])} %."
