@@ -29,9 +29,9 @@ from scipy.ndimage import gaussian_filter, rotate
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifierCV
+from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier, TensorMarginClassifierCV
 from tensormargin.datasets import load_basic_motions, load_by_name, load_eeg, make_low_rank_classes
-from tensormargin.io import replacing
+from tensormargin.io import replacing, save_model
 
 from . import race
 
@@ -238,6 +238,21 @@ def six_classes(folder):
     return folder / "six.npz"
 
 
+def model_of_few(folder):
+    """Fit a model to 200 samples of 8 × 8."""
+    X, y = planted(200, (8, 8), 2)
+    save_model(TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y), folder / "few.skops")
+    return folder / "few.skops"
+
+
+def a_million(folder):
+    """Write a million samples of 8 × 8 in single precision."""
+    X, y = planted(10**6, (8, 8), 2)
+    np.savez(folder / "million.npz", X=X.astype(np.float32), y=y)
+    return folder / "million.npz"
+
+
+MORE_OPTIONS = {"compare": ["--fresh"], "fit": ["--fresh", "-o", "model.skops"], "predict": ["-o", "table.csv"]}
 COMMANDS = {
     "compare": (["compare"], 10),
     "compare digits": (["compare", "digits"], 20),
@@ -256,6 +271,7 @@ COMMANDS = {
         ["fit", "eeg", "--decomposition", "cp", "--rank", "1", "--permutations", "200"],
         30,
     ),
+    "predict, 1,000,000 of 8×8": (["predict", model_of_few, a_million], 8),
 }
 """Arguments of the command (a function writes its file), and the most seconds on two cores."""
 
@@ -268,8 +284,7 @@ def commands(only):
             continue
         with tempfile.TemporaryDirectory() as folder:
             given = [str(one(Path(folder))) if callable(one) else one for one in arguments]
-            out = ["-o", f"{folder}/model.skops"] if given[0] == "fit" else []
-            seconds, busy, found = timed([*given, *out, "--fresh", "--json"])
+            seconds, busy, found = timed([*given, *MORE_OPTIONS[given[0]], "--json"], folder)
         score = reference = "-"
         if "evaluation" in found:
             own, of_reference = found["evaluation"]["score"]["value"], found["evaluation"]["reference"]["score"]
@@ -281,15 +296,15 @@ def commands(only):
     return "\n".join(lines) + "\n", broken
 
 
-def timed(arguments):
-    """Run a command; return its time, its processor time and what it prints.
+def timed(arguments, folder):
+    """Run a command in a folder; return its time, its processor time and what it prints.
 
     Python keeps compiled modules, as it does where nothing forbids it: compiling all of them takes six seconds.
     """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "tensormargin", *arguments]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=kept)
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=kept, cwd=folder)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return seconds, busy, json.loads(done.stdout)

@@ -231,6 +231,25 @@ class TestRecords:
         assert found.used.all()
         assert not found.far.any()
 
+    def test_do_not_depend_on_the_order_of_memory(self):
+        X = np.random.default_rng(0).standard_normal((30, 4, 5, 6))
+        record = TrainingRecord.of(X)
+        for other in (np.asfortranarray(X), np.repeat(X, 2, axis=2)[:, :, ::2], X[::-1].copy()[::-1]):
+            assert dict(TrainingRecord.of(other).facts) == dict(record.facts)
+            found = record.compare(other)
+            assert found.used.all()
+            assert not found.far.any()
+
+    def test_samples_of_few_values_are_known_by_their_digests(self):
+        """Their multiples are no copies, so they have no signature; one of them suffices to hash all others."""
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((30, 4, 5))
+        X[3] = rng.integers(2, size=(4, 5))
+        new = np.concatenate([X[[3, 5]], 2 * X[[3, 5]], 1 - X[[3]]])
+        assert TrainingRecord.of(X).compare(new).used.tolist() == [True, True, False, True, False]
+        only = TrainingRecord.of(np.delete(X, 3, axis=0))
+        assert only.compare(new).used.tolist() == [False, True, False, True, False]
+
     def test_copies_in_another_type_are_found(self):
         X = np.random.default_rng(0).standard_normal((30, 4, 5))
         X[0, 0, 0] = -0.0

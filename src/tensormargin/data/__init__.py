@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_members
     from .limits import check_text, missing_chunks, on_admission, parsed_bytes, parsing, require_package, shape_of_part
     from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture
-    from .sample_summaries import summaries, survey, where_not_finite
+    from .sample_summaries import survey, where_not_finite
     from .space import Orientation, checked_affine, differing_places, millimetres, resampled, turned_to
     from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts
     from .validation import (

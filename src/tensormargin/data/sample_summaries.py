@@ -28,8 +28,8 @@ _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every se
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
 _FEW = 7  # entries that NumPy adds one after the other, whatever their strides
 _KEPT = 4  # surveys
-_ROUNDING = 1e-5  # relative difference of copies: single precision leaves 1e-7, six digits of text 5e-6
-_LEAST_SPREAD = 1e-7  # of directions; below, all samples are multiples of one
+ROUNDING = 1e-5  # relative difference of copies: single precision leaves 1e-7, six digits of text 5e-6
+LEAST_SPREAD = 1e-7  # of directions; below, all samples are multiples of one
 _PROBES, _LEVELS = 256, 8  # fewer distinct values among these entries are no evidence: few counts have multiples
 
 
@@ -47,9 +47,12 @@ class Summary(NamedTuple):
     descriptors: Array
 
 
-def summaries(X: Any, grids: Mapping[str, tuple[int, ...]]) -> dict[str, Summary]:
-    """Return the summary of each view that has a grid; the chunks of Dask arrays are read once."""
-    parts = {name: list(_parts(view, grids[name])) for name, view in views_by_name(X).items() if name in grids}
+def summaries(X: Any, grids: Mapping[str, tuple[int, ...]], hashed: bool = True) -> dict[str, Summary]:
+    """Return the summary of each view that has a grid; the chunks of Dask arrays are read once.
+
+    Without ``hashed``, the first projection of a sample serves as its digest: hashing takes a fifth of the time.
+    """
+    parts = {name: list(_parts(view, grids[name], hashed)) for name, view in views_by_name(X).items() if name in grids}
     found = iter(computed(*(part for own in parts.values() for part in own)))
     return {
         name: Summary(*map(np.concatenate, zip(*islice(found, len(own)), strict=True))) for name, own in parts.items()
@@ -61,44 +64,49 @@ def views_by_name(X: Any) -> dict[str, Any]:
     return dict(X.items()) if isinstance(X, Views) else {ONE: as_array(X)}
 
 
-def _parts(X: Any, grid: tuple[int, ...]) -> Iterator[Any]:
+def _parts(X: Any, grid: tuple[int, ...], hashed: bool) -> Iterator[Any]:
+    described = partial(_described, grid=grid, hashed=hashed)
     if is_lazy(X):
         X = chunked_along_samples(X)
-        yield from _over_chunks(X, partial(_described, grid=grid))
+        yield from _over_chunks(X, described)
     elif is_ragged(X):
-        yield from (_described(np.asarray(sample)[None], grid) for sample in X)
+        yield from (described(np.asarray(sample)[None]) for sample in X)
     else:
         step = max(1, _BYTES_AT_ONCE // max(1, prod(X.shape[1:]) * dtype_of(X).itemsize))
-        yield from (_described(to_host(X[start : start + step, ...]), grid) for start in range(0, len(X), step))
+        yield from (described(to_host(X[start : start + step, ...])) for start in range(0, len(X), step))
 
 
-def _described(part: Array, grid: tuple[int, ...]) -> Summary:
+def _described(part: Array, grid: tuple[int, ...], hashed: bool) -> Summary:
     """Return the summary of some samples in memory, of few at a time since it takes several copies of them."""
     part = np.asarray(part)
     step = max(1, _COPIED_ENTRIES // max(1, prod(part.shape[1:])))
-    few = [_described_at_once(part[start : start + step], grid) for start in range(0, max(1, len(part)), step)]
+    few = [_described_at_once(part[start : start + step], grid, hashed) for start in range(0, max(1, len(part)), step)]
     return Summary(*map(np.concatenate, zip(*few, strict=True)))
 
 
-def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
+def _described_at_once(part: Array, grid: tuple[int, ...], hashed: bool) -> Summary:
     part = part.reshape(len(part), *(part.shape[1:] or (1,)))
-    checksums = np.array(digests(part, "<f4", DIGEST_BYTES), np.dtype((np.void, DIGEST_BYTES)))
     directions = signatures(part)
-    part = np.array(part[_strides(part.shape)], np.float64)
+    bytes_of_digest = np.dtype((np.void, DIGEST_BYTES))
+    if hashed:
+        checksums = np.array(digests(part, "<f4", DIGEST_BYTES), bytes_of_digest)
+    else:
+        checksums = directions[:, 0].copy().view(bytes_of_digest)
+    part = np.array(part[_strides(part.shape)], np.float64, order="C")  # `rows` is the same memory
     rows = part.reshape(len(part), -1)
     missing = ~np.isfinite(rows)
     complete = not missing.any()
     if not complete:
         rows[missing] = 0.0
-    largest = np.abs(rows).max(axis=1, initial=0.0)
+    largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
     rows /= _or_one(largest)[:, None]  # so that squares are finite
     count = rows.shape[1] if complete else np.maximum((~missing).sum(axis=1), 1)
     mean = rows.sum(axis=1) / count
-    rms = np.sqrt((rows**2).sum(axis=1) / count)
+    rms = np.sqrt(_sums_of_squares(rows) / count)
     rows -= mean[:, None]
     if not complete:
         rows[missing] = 0.0
-    spread = np.sqrt((rows**2).sum(axis=1) / count)
+    spread = np.sqrt(_sums_of_squares(rows) / count)
     spread[spread <= FLOOR * rms] = 0.0
     rows /= _or_one(spread)[:, None]
     rows[spread == 0] = 0.0
@@ -110,6 +118,11 @@ def _described_at_once(part: Array, grid: tuple[int, ...]) -> Summary:
     for values in () if complete else (scale, moments, descriptors):
         values[missing.all(axis=1)] = np.nan
     return Summary(checksums, directions, scale, moments, descriptors)
+
+
+def _sums_of_squares(rows: Array) -> Array:
+    sums: Array = np.einsum("ij,ij->i", rows, rows)
+    return sums
 
 
 def _or_one(values: Array) -> Array:
@@ -134,8 +147,8 @@ def _roughness(part: Array) -> Iterator[Array]:
         if part.shape[mode] == 1:
             yield np.zeros(len(part))
             continue
-        squares = np.diff(part, axis=mode) ** 2
-        yield np.log(np.maximum(squares.reshape(len(part), -1).mean(axis=1) / 2, FLOOR))
+        differences = np.diff(part, axis=mode).reshape(len(part), -1)
+        yield np.log(np.maximum(_sums_of_squares(differences) / (2 * differences.shape[1]), FLOOR))
 
 
 def grid_of(X: Any) -> tuple[int, ...]:
@@ -268,7 +281,7 @@ def signatures(samples: Array) -> Array:
                 block = some[:, start : start + len(weights)].astype(np.float64)
                 projected += block @ weights[: block.shape[1]] * weights[number % len(weights)]
             probes = some[:, probed].astype(np.float64)
-            levels = np.rint(probes / (10 * _ROUNDING * np.abs(probes).max(axis=1, keepdims=True)))
+            levels = np.rint(probes / (10 * ROUNDING * np.abs(probes).max(axis=1, keepdims=True))).astype(np.int16)
             distinct = 1 + np.count_nonzero(np.diff(np.sort(levels, axis=1), axis=1), axis=1)
             projected[distinct < _LEVELS] = np.nan
         largest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
@@ -280,6 +293,11 @@ def signatures(samples: Array) -> Array:
 @cache
 def _random_weights() -> Array:
     return np.random.default_rng(0).standard_normal((_MOST_ENTRIES, SIGNATURE))
+
+
+def spread_of(directions: Array) -> float:
+    """Return how much the directions of samples differ: half of them by less from their mean."""
+    return float(np.median(np.linalg.norm(directions - directions.mean(axis=0), axis=1)))
 
 
 def with_near_copies(contents: Array, directions: Array, n_known: int | None = None) -> Array:
@@ -295,10 +313,10 @@ def with_near_copies(contents: Array, directions: Array, n_known: int | None = N
     typical = directions[rows < (len(contents) if n_known is None else n_known)]
     if len(rows) < 2 or not len(typical):
         return contents
-    spread = np.median(np.linalg.norm(typical - typical.mean(axis=0), axis=1))
-    if spread < _LEAST_SPREAD:
+    spread = spread_of(typical)
+    if spread < LEAST_SPREAD:
         return contents
-    rounding = min(_ROUNDING, 1e-4 * spread, spread / (10 * len(rows)))  # samples of real data differ by more
+    rounding = min(ROUNDING, 1e-4 * spread, spread / (10 * len(rows)))  # samples of real data differ by more
     sets = np.zeros(len(rows), np.intp)
     for projection in directions.T:  # a set ends where one of its projections has a gap
         order = np.lexsort((projection, sets))

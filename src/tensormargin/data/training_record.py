@@ -15,11 +15,14 @@ import numpy as np
 from ..runtime import Array, listed
 from .sample_summaries import (
     FLOOR,
+    LEAST_SPREAD,
     MOST_CELLS,
     ONE,
+    ROUNDING,
     SIGNATURE,
     Summary,
     grid_of,
+    spread_of,
     summaries,
     views_by_name,
     with_near_copies,
@@ -172,7 +175,13 @@ class TrainingRecord:
         scores : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         """
         X = views_or_samples(X, ragged=True)
-        return self.compare_summaries(summaries(X, self.grids), scores)
+        return self.compare_summaries(self.summaries(X), scores)
+
+    def summaries(self, X: Any) -> dict[str, Summary]:
+        """Return the summaries of samples that `compare_summaries` compares; digests if these tell more copies."""
+        with _damaged():
+            hashed = not all(_tell_all_copies(own) for own in self.facts["views"].values())
+        return summaries(X, self.grids, hashed)
 
     @property
     def grids(self) -> dict[str, tuple[int, ...]]:
@@ -325,22 +334,42 @@ def _used(views: Mapping[str, Any], found: Mapping[str, Summary]) -> Array | Non
     """Return which samples are copies of one training sample in all views."""
     if not views or any(own["digests"] is None for own in views.values()):
         return None
-    contents = []
+    used = np.logical_and.reduce([_may_be_copies(own, found[name]) for name, own in views.items()])
+    rows, contents = np.flatnonzero(used), []
     for name, own in views.items():
-        digests, directions = _known_samples(own["digests"], own.get("signatures"))  # none in models of 0.2
-        both = np.concatenate([digests, found[name].digests.view(np.uint64)])
-        directions = np.concatenate([directions, found[name].signatures])
-        ranks = np.unique(both, return_inverse=True)[1].ravel()
-        contents.append(with_near_copies(ranks, directions, len(digests)))
-    n_known = len(contents[0]) - len(next(iter(found.values())).scale)
-    rows = np.unique(np.stack(contents, axis=1), axis=0, return_inverse=True)[1].ravel()
-    used: Array = np.isin(rows[n_known:], rows[:n_known])
+        digests, directions = _known_samples(own["digests"], own.get("signatures"))
+        ranks = np.unique(np.concatenate([digests, found[name].digests[rows].view(np.uint64)]), return_inverse=True)[1]
+        directions = np.concatenate([directions, found[name].signatures[rows]])
+        contents.append(with_near_copies(ranks.ravel(), directions, len(digests)))
+    same = np.unique(np.stack(contents, axis=1), axis=0, return_inverse=True)[1].ravel()
+    n_known = len(same) - len(rows)
+    used[rows] = np.isin(same[n_known:], same[:n_known])
     return used
+
+
+def _may_be_copies(own: Mapping[str, Any], found: Summary) -> Array:
+    """Return which samples have the digest of a training sample, or nearly its first projection."""
+    digests, directions = _known_samples(own["digests"], own.get("signatures"))
+    known, new = np.sort(directions[:, 0]), found.signatures[:, 0]  # NaN, of samples without a signature, comes last
+    near = np.searchsorted(known, new - ROUNDING) < np.searchsorted(known, new + ROUNDING, side="right")
+    may: Array = (near & np.isfinite(new)) | np.isin(found.digests.view(np.uint64), digests)
+    return may
+
+
+def _tell_all_copies(own: Mapping[str, Any]) -> bool:
+    """Return whether signatures tell all copies of the training samples in a view; see `with_near_copies`."""
+    if own["digests"] is None:
+        return True
+    _, directions = _known_samples(own["digests"], own.get("signatures"))
+    return bool(np.isfinite(directions).all()) and spread_of(directions) >= LEAST_SPREAD
 
 
 @lru_cache(maxsize=8)
 def _known_samples(digests: str, text: str | None) -> tuple[Array, Array]:
-    """Return the digests and the signatures of the training samples in a view; made once for many parts."""
+    """Return the digests and the signatures of the training samples in a view; made once for many parts.
+
+    Without a text, as in models of 0.2, samples have no signatures.
+    """
     rows = np.frombuffer(bytes.fromhex(digests), np.uint64)
     directions = np.zeros((len(rows), SIGNATURE)) if text is None else _numbers(text).reshape(len(rows), SIGNATURE)
     return rows, np.where(directions.any(axis=1, keepdims=True), directions, np.nan)

@@ -25,7 +25,6 @@ from ..data import (
     contradictions,
     differing_places,
     names_of,
-    summaries,
 )
 from ..inspection import ModelChain, last_estimator, metadata_for_last_step, needs_groups, samples_for_last_step
 from ..runtime import Array, Progress, computed, counted, listed, percent
@@ -153,7 +152,7 @@ def predictions_of(
     names = samples.names or list(map(str, range(len(samples.data))))
     if record is None:
         return Predictions(names, predicted, columns)
-    found = summaries(samples.data, record.grids)
+    found = record.summaries(samples.data)
     if other is not None:
         own = found[other.view]
         found[other.view] = own._replace(scale=own.scale / other.factor, moments=own.moments / other.factor)
@@ -422,9 +421,10 @@ def write_table(path: Path, parts: Iterable[Predictions]) -> None:
 
 
 def _texts(values: list[str] | Array) -> list[str]:
-    """Return cells, each of the few different values made neutral once."""
+    """Return cells, each of the few different values made neutral once, and digits and letters of ASCII as they are."""
     if isinstance(values, list):
-        return list(map(neutral, values))
+        text = "".join(values)
+        return values if text.isascii() and text.isalnum() else list(map(neutral, values))
     values = values.tolist() if values.dtype.kind in "Uiu" else list(values)
     known = {value: neutral(value) for value in set(values)}
     return list(map(known.__getitem__, values))
