@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.field.tasks import AT_HAND
 from click import Choice
@@ -28,6 +29,7 @@ from tensormargin import (
     Views,
     affine_form,
     auto_model,
+    nested_evaluation,
     weight_maps,
 )
 from tensormargin.cli._data import load
@@ -36,7 +38,7 @@ from tensormargin.datasets import CATALOGUE
 from tensormargin.evaluation import FitPlan, with_kind
 from tensormargin.inspection import NotAffineError
 from tensormargin.io import SampleSet, load_samples
-from tensormargin.runtime import tuning
+from tensormargin.runtime import note, tuning
 from tensormargin.selection import KINDS, guess_kind, time_mode
 from tensormargin.selection.grid import candidates, default_of, side_by_side
 from tensormargin.selection.kinds import WAYS, alternatives, views_of
@@ -142,6 +144,51 @@ class TestTable:
 
 
 class TestGuess:
+    @pytest.mark.parametrize("shape", [(128, 60), (64, 64), (306, 120), (20, 20, 20), (5, 5, 200)], ids=str)
+    @pytest.mark.parametrize("stated", ["sfreq", "times", "time in seconds"])
+    def test_what_is_sampled_in_time_is_never_an_image(self, shape, stated, tmp_path):
+        X = samples_of((6, *shape[1:]))[0] if len(shape) < 3 else np.zeros((8, *shape))
+        X = np.resize(X, (8, *shape)) + np.arange(8).reshape(-1, *[1] * len(shape))
+        if stated == "time in seconds":
+            found = sample_set(X, axes=(*(Axis() for _ in shape[1:]), Axis("latency", "s")))
+        else:
+            rate = {"sfreq": 200.0} if stated == "sfreq" else {"times": np.arange(shape[-1]) / 200}
+            np.savez(tmp_path / "a.npz", X=X, y=np.arange(8) % 2, **rate)
+            found = load_samples(tmp_path / "a.npz")
+        plan, sentence = with_kind(found, FitPlan(auto=True))
+        assert plan.kind == "series", sentence
+        assert plan.time == len(shape) - 1
+        assert plan.sfreq == (200 if stated == "sfreq" else None)
+
+    def test_the_kind_and_why_are_told_once_in_python(self):
+        X, y = samples_of((12, 12), 24)
+        few = {"decompositions": ("cp",), "ranks": (1,), "lams": (1,), "mus": (0,), "cv": 2, "random_state": 0}
+        panel = pd.DataFrame(
+            X.transpose(0, 2, 1).reshape(-1, 12), pd.MultiIndex.from_product([range(24), np.arange(12) / 100])
+        )
+        for model, data, words in (
+            (TensorMarginAutoClassifier(**few), X + np.triu(X), "images because they have many rows and columns"),
+            (
+                TensorMarginAutoClassifier(sfreq=50.0, **few),
+                X + np.triu(X),
+                "time series because they are sampled at 50 Hz",
+            ),
+            (
+                TensorMarginAutoClassifier(time=0, **few),
+                X + np.triu(X),
+                "time series because their mode of time is given",
+            ),
+        ):
+            note.cache_clear()
+            with pytest.warns(UserWarning, match=f"treated as {words}") as told:
+                model.fit(data, y)
+            model.fit(data, y)
+            assert [one.filename for one in told] == [__file__]
+        note.cache_clear()
+        with pytest.warns(UserWarning, match="treated as time series because their last mode is named time") as told:
+            nested_evaluation(TensorMarginAutoClassifier(**few), panel, y, cv=2)
+        assert len(told) == 1  # also none by the folds, whose arrays state nothing
+
     @pytest.mark.parametrize(
         ("shape", "kind"),
         [

@@ -20,6 +20,7 @@ _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
 CHANNELS = ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
 """Names of the mode of channels."""
+_TIME = ("time", "times", "t")
 _COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
 _COLOURS = (["blue", "green", "red"], ["b", "g", "r"])
 _TYPES_OF_VALUES: tuple[set[type], ...] = (set(), {str}, {int}, {float}, {int, float})
@@ -83,6 +84,11 @@ class Axis:
     def is_numeric(self) -> bool:
         """Whether the coordinates are known numbers."""
         return self.values is not None and self.values.dtype.kind == "f"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the mode is time, by its name or its unit."""
+        return self.name.lower() in _TIME or self.unit in _SECONDS
 
     @property
     def says_nothing(self) -> bool:

@@ -29,7 +29,7 @@ from ..fitting import loaded_if_small
 from ..inspection import fit_model, last_estimator, metadata_for_last_step, samples_for_last_step
 from ..io import SampleSet, groups_in_columns
 from ..runtime import Array, FloatArray, as_array, take
-from ..selection import splits_of
+from ..selection import TensorMarginAutoClassifier, splits_of
 from ..transformers import takes_ragged
 from .intervals import score_interval
 
@@ -47,18 +47,21 @@ class Labelled:
     y: Array
     metadata: Metadata = NO_METADATA
     axes: AnyAxes = None
+    affine: Any = None
     likely: str | None = None  # what looks like groups, in words
 
     @classmethod
     def checked(cls, model: Any, X: Any, y: Any, groups: Any, confounds: Any, views: bool = True) -> Labelled:
         """Return validated samples, which may be ``views`` and, if the model takes them, differ in length."""
+        first = X[0] if isinstance(X, list | tuple) and X else X
+        affine = getattr(first, "affine", None)  # of a NIfTI image
         likely = groups_in_columns(columns_in(X)) if groups is None else None
         if views:
             X, axes = converted(X, ragged=takes_ragged(model))
             X = loaded_if_small(views_or_array(X))
         else:
             X, axes = as_array(as_samples(X, ragged=takes_ragged(model))), axes_in(X)
-        return cls(X, checked_labels(X, y), Metadata.checked(X, groups, confounds), axes, likely)
+        return cls(X, checked_labels(X, y), Metadata.checked(X, groups, confounds), axes, affine, likely)
 
     @property
     def groups(self) -> Array | None:
@@ -143,6 +146,15 @@ def seeded(model: Any, seed: int) -> Any:
         if name.rpartition("__")[2] == "random_state" and value is None
     }
     return model.set_params(**missing) if missing else model
+
+
+def settled_kind(model: Any, samples: Labelled) -> Any:
+    """Return the model, one that guesses the kind of its samples with the kind of all samples.
+
+    What the samples state, such as channels and times, is lost in the arrays of a split.
+    """
+    guesses = isinstance(model, TensorMarginAutoClassifier) and model.kind == "auto"
+    return model.settled_for(samples.X, samples.axes, samples.affine) if guesses else model
 
 
 def checked_score(model: Any, name: str | None) -> str:

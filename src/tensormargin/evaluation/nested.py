@@ -17,7 +17,17 @@ from ..inspection import last_estimator, metadata_for_last_step, predicted_label
 from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
 from ..selection import kept_products, splits_of
 from ..transformers import UnseenCategoryWarning, shared
-from .held_out import HeldOut, Labelled, OuterSplit, checked_score, outer_splits, pooled_score, predict_held_out, seeded
+from .held_out import (
+    HeldOut,
+    Labelled,
+    OuterSplit,
+    checked_score,
+    outer_splits,
+    pooled_score,
+    predict_held_out,
+    seeded,
+    settled_kind,
+)
 from .intervals import PairedDifference, ScoreInterval, paired_difference, score_interval
 from .references import REFERENCE, Reference, alternatives_of
 
@@ -322,7 +332,7 @@ def nested_evaluation(
     """
     samples = Labelled.checked(model, X, y, groups, confounds)
     samples.warn_of_leakage()
-    score, model = checked_score(model, score), seeded(model, seed)
+    score, model = checked_score(model, score), settled_kind(seeded(model, seed), samples)
     y, groups = samples.y, samples.groups
     splits = outer_splits(cv, y, groups, repeats, seed)
     for split in splits:  # raise before any work if a training set is too small to choose on

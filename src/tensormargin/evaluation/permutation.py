@@ -24,7 +24,7 @@ from ..data import (
 )
 from ..runtime import Array, Deadline, Progress, percent
 from ..transformers import UnseenCategoryWarning
-from .held_out import Labelled, checked_score, outer_splits, pooled_score, predict_held_out, seeded
+from .held_out import Labelled, checked_score, outer_splits, pooled_score, predict_held_out, seeded, settled_kind
 
 _FEWEST_ARRANGEMENTS = 40  # of blocks, so that p can be well below 5 %
 
@@ -145,7 +145,7 @@ def permutation_test(
     rng = check_random_state(random_state)
     seed = int(random_state) if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
     exchange = _Exchange(samples.y, samples.groups)
-    model = seeded(model, seed)  # unfitted: fitted attributes need not be sent with every job
+    model = settled_kind(seeded(model, seed), samples)  # unfitted: fitted attributes need not be sent with every job
     labels = [samples.y, *(exchange.permuted(rng) for _ in range(n_permutations))]
     time, scheme = _Time(Deadline.of(budget), effective_n_jobs(n_jobs)), (cv, repeats, seed, score)
     n_searches = len(labels) * repeats * (cv if isinstance(cv, int) else 1)

@@ -222,7 +222,7 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
                 "(--missing mask) make two; leave out --kind, or fill the entries in another way"
             )
         return replace(plan, kind="plain"), ""
-    guessed, why = guess_kind(samples)
+    guessed, why = guess_kind(replace(samples, sfreq=plan.sfreq or samples.sfreq))
     kind = guessed if plan.kind == "auto" else plan.kind
     if isinstance(samples.data, Views) and kind != "plain":
         raise ValueError(f"kind (--kind) {kind} is for one tensor per sample; leave it out for several views")

@@ -298,15 +298,19 @@ def _vector(stored: Stored, size: int) -> Array | None:
 def _by_vectors(
     held: Mapping[str, Stored], sizes: list[int], n_samples: int, taken: Collection[str | None]
 ) -> tuple[list[Axis], list[str]]:
-    """Return axes from vectors with known names, whose length is that of one mode and not the number of samples."""
+    """Return axes from vectors with known names, whose length is that of one mode and not the number of samples.
+
+    Times belong to the last one of several modes of that length.
+    """
     axes, notes = [Axis() for _ in sizes], []
     for array, stored in held.items():
         kind, unit = _meaning(array.rpartition("/")[2])
         size = prod(stored.shape)
-        if kind is None or array in taken or sizes.count(size) != 1 or size in (0, n_samples):
+        modes = [mode for mode, length in enumerate(sizes) if length == size]
+        is_clear = len(modes) == 1 or (bool(modes) and kind == "time")
+        if kind is None or array in taken or not is_clear or size in (0, n_samples):
             continue
-        values = _vector(stored, size)
-        mode = sizes.index(size)
+        values, mode = _vector(stored, size), modes[-1]
         if values is None or not _plausible(kind, values) or not axes[mode].says_nothing:
             continue
         axes[mode] = _axis(kind, stored.unit or unit, values)

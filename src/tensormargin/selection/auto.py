@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -28,11 +28,11 @@ from ..data import (
 )
 from ..inspection import weight_maps
 from ..io import SampleSet
-from ..runtime import is_lazy
+from ..runtime import is_lazy, note
 from ..transformers import EqualLength, Recipe, describe_step, fit_transformed, takes_ragged
 from .classifier import TensorMarginClassifierCV
 from .grid import DECOMPOSITIONS, LAMS, MUS, RANKS, Mu
-from .kinds import KINDS, guess_kind, sampling_frequency, scaled_or_not, settled, time_mode
+from .kinds import ALONG_TIME, KINDS, guess_kind, sampling_frequency, scaled_or_not, settled, time_mode
 from .scoring import DEFAULT_RULE
 
 _CHOSEN = {"decompositions": DECOMPOSITIONS, "ranks": RANKS, "rule": DEFAULT_RULE}
@@ -148,12 +148,9 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         samples, before = _with_facts(X), self.preparation
         if samples is None:  # `_checked` says why
             return X, None
-        if before is None:
-            samples = replace(samples, data=_unpadded(samples.data, self.time))
+        samples = self._with_kind(samples)
         if before is None and is_ragged(samples.data):
             before = EqualLength(mode=shape_of_samples(samples.data).index(None))
-        self.kind_: str
-        self.kind_, self.why_ = guess_kind(samples) if self.kind == "auto" else (self.kind, "")
         prepared = samples.data if before is None else fit_transformed(clone(before), samples.data, y, metadata)
         if isinstance(prepared, Views):
             if self.kind_ != "plain":
@@ -163,10 +160,34 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         shape = tuple(int(size or 1) for size in shape_of_samples(prepared))
         time = time_mode(samples, shape, self.kind_) if self.time is None else self.time
         same = shape == samples.sample_shape
-        self.sfreq_ = self.sfreq or samples.sfreq or (sampling_frequency(samples, time) if same else None)
+        self.sfreq_ = samples.sfreq or (sampling_frequency(samples, time) if same else None)
         linear = self.linear or (self.kind_ == "plain" and is_lazy(samples.data))  # kernels would take too long
         self._settled = settled(self.kind_, shape, self.sfreq_, before, linear, time)
         return samples.data, samples.axes
+
+    def _with_kind(self, samples: SampleSet) -> SampleSet:
+        """Set ``kind_`` and ``why_``; return the samples without padding, with the sampling frequency that is given."""
+        if self.preparation is None:
+            samples = replace(samples, data=_unpadded(samples.data, self.time))
+        samples = replace(samples, sfreq=self.sfreq or samples.sfreq)
+        if self.kind != "auto":
+            self.kind_, self.why_ = self.kind, ""
+            return samples
+        self.kind_, self.why_ = guess_kind(samples)
+        if self.time is not None and self.kind_ not in ALONG_TIME and not isinstance(samples.data, Views):
+            self.kind_, self.why_ = "series", "their mode of time is given"
+        note(f"Samples are treated as {KINDS[self.kind_].words} because {self.why_}; kind=... changes that")
+        return samples
+
+    def settled_for(self, X: Any, axes: AnyAxes, affine: Any) -> Self:
+        """Return a copy for parts of samples that will state nothing any more, for the kind that all of them have."""
+        copy = clone(self)
+        samples = copy._with_kind(SampleSet(X, None, None, None, affine, "samples", "", (), axes=axes))
+        copy.kind = copy.kind_
+        if self.preparation is None and copy.kind in ALONG_TIME and not is_ragged(samples.data):
+            copy.time = time_mode(samples, samples.data.shape[1:], copy.kind) if self.time is None else self.time
+            copy.sfreq = samples.sfreq or sampling_frequency(samples, copy.time)
+        return copy
 
     @property
     def _takes_ragged(self) -> bool:  # before `fit`, which settles it

@@ -31,6 +31,8 @@ from ..transformers import (
     checked_mode,
 )
 
+ALONG_TIME = ("series", "eeg")
+"""Kinds whose representations go along a mode of time."""
 BEFORE = "before"
 """Name of the step in front of all representations that a search chooses from."""
 
@@ -204,11 +206,12 @@ _OF_COLOURS: Mapping[str, Way] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Kind:
-    """What the samples of a kind are, and the ways that a search tries: one by one, and side by side, as views.
+    """What the samples of a kind are called and what they are, and the ways that a search tries.
 
-    ``linear`` are those side by side if only linear ways are tried.
+    These are tried one by one, and side by side, as views; ``linear`` are those side by side if only linear ways are.
     """
 
+    words: str
     samples: str
     alone: tuple[str, ...]
     together: tuple[str, ...]
@@ -224,15 +227,17 @@ _ALONG_TIME = (
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        "series": Kind("channels x time", *_ALONG_TIME),
-        "eeg": Kind("electrodes x time", *_ALONG_TIME),
+        "series": Kind("time series", "channels x time", *_ALONG_TIME),
+        "eeg": Kind("EEG", "electrodes x time", *_ALONG_TIME),
         "volume": Kind(
+            "volumes",
             "voxels in space",
             ("raw", "entries scaled", "blurred", "more blurred", "selected"),
             ("blurred", "kernel"),
             ("channels scaled", "blurred", "selected"),
         ),
         "image": Kind(
+            "images",
             "rows x columns of pixels (x colours)",
             ("raw", "entries scaled", "blurred"),
             (
@@ -246,17 +251,20 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             ("channels scaled", "blurred"),
         ),
         "spectra": Kind(
+            "spectra",
             "anything x wavelength",
             ("raw", "entries scaled", "channels scaled", "selected", "scatter removed", "derivatives"),
             ("selected", "scatter removed", "derivatives", "convolutions", "competing convolutions"),
             ("entries scaled", "selected"),
         ),
         "connectome": Kind(
+            "connectomes",
             "region x region, symmetric",
             ("raw", "z", "entries scaled", "tangent space"),
             ("tangent space", "kernel of tangents"),
         ),
         "plain": Kind(
+            "plain arrays",
             "any",
             ("raw", "entries scaled", "channels scaled", "narrow kernel", "wide kernel"),
             ("entries scaled", "kernel of entries"),
@@ -349,7 +357,7 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
         return "plain", "they are too large for the memory"
     if colour_mode(samples.axes, shape) is not None:
         return "image", "one of their modes is that of colours"
-    named = _by_names(samples.axes)
+    named = _by_names(samples.axes, None if _is_connectome(samples) else samples.sfreq)
     if named is not None:
         return named
     if samples.affine is not None:
@@ -358,7 +366,9 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
         return "image", "they come from image files"
     if None in shape:
         return "series", "they have different lengths"
-    return _by_shape(tuple(int(size or 0) for size in shape), samples.data)
+    if _is_connectome(samples):
+        return "connectome", "they are symmetric matrices of correlations"
+    return _by_shape(tuple(int(size or 0) for size in shape))
 
 
 def time_mode(samples: SampleSet, shape: Shape, kind: str = "series") -> int:
@@ -368,17 +378,17 @@ def time_mode(samples: SampleSet, shape: Shape, kind: str = "series") -> int:
     otherwise the last one. It is -1 for kinds whose
     representations do not go along time.
     """
-    if kind not in ("series", "eeg"):
+    if kind not in ALONG_TIME:
         return -1
     given: Any = samples.sample_shape
     last = len(shape) - 1
     if len(given) != len(shape):
         return last
-    names = [axis.name.lower() for axis in samples.axes] if isinstance(samples.axes, tuple) else []
-    found = [mode for mode, name in enumerate(names) if name in _TIME]
+    axes = samples.axes if isinstance(samples.axes, tuple) else ()
+    found = [mode for mode, axis in enumerate(axes) if axis.is_time]
     if not found and None in given:
         found = [given.index(None)]
-    if not found and (any(names) or not _tall(shape)):
+    if not found and (any(axis.name for axis in axes) or not _tall(shape)):
         found = [last]
     return found[-1] if found else 0
 
@@ -388,7 +398,6 @@ def _tall(shape: Shape) -> bool:
     return len(shape) == 2 and shape[0] >= max(24, 3 * shape[1])
 
 
-_TIME = ("time", "times", "t")
 _WAVELENGTHS = ("wavelength", "wavelengths", "wavenumber", "wavenumbers")
 # Electrodes of the 10-20 system that a cap hardly ever lacks all of, and that nothing else is named after.
 _ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", "fp2", "poz", "tp9", "tp10"})
@@ -397,34 +406,37 @@ _ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", 
 def sampling_frequency(samples: SampleSet, mode: int = -1) -> float | None:
     """Return the sampling frequency in Hz that the coordinates of a mode give, if they are regular times."""
     axes = samples.axes
-    return axes[mode].sfreq if isinstance(axes, tuple) and axes[mode].name.lower() in ("", *_TIME) else None
+    return axes[mode].sfreq if isinstance(axes, tuple) and (axes[mode].is_time or not axes[mode].name) else None
 
 
-def _by_names(axes: Any) -> tuple[str, str] | None:
-    """Return the kind that the names of the modes tell, and why; None if they tell nothing."""
-    if not isinstance(axes, tuple):
-        return None
-    names = [axis.name.lower() for axis in axes]
+def _by_names(axes: Any, sfreq: float | None) -> tuple[str, str] | None:
+    """Return the kind that the names of the modes, or a sampling frequency, tell, and why; None if they do not."""
+    axes = axes if isinstance(axes, tuple) else ()
+    names = [axis.name.lower() for axis in axes] or [""]
     if {"x", "y", "z"} <= set(names):
         return "volume", "their modes are named x, y and z"
     if names[-1] in _WAVELENGTHS:
         return "spectra", f"their last mode is named {axes[-1].name}"
-    times = [axis.name for axis in axes if axis.name.lower() in _TIME]
-    if not times:
+    times = [axis for axis in axes if axis.is_time]
+    if not times and sfreq is None:
         return None
+    sampled = f"sampled at {sfreq:g} Hz" if sfreq is not None else ""
     channels = [axis for axis in axes if axis.name.lower() in CHANNELS]
     named = [axis.values.tolist() for axis in channels if axis.values is not None and not axis.is_numeric]
     known = any(_ELECTRODES & {value.lower() for value in values} for values in named)
     if known or any(axis.name.lower().startswith("electrode") for axis in channels):
-        return "eeg", f"their modes are electrodes and {times[-1]}"
-    which = "last mode" if names[-1] in _TIME else "mode"
-    return "series", f"their {which} is named {times[-1]}"
+        return (
+            "eeg",
+            f"their modes are electrodes and {times[-1].name or 'time'}" if times else f"electrodes are {sampled}",
+        )
+    if not times:
+        return "series", f"they are {sampled}"
+    which, time = "last mode" if axes[-1].is_time else "mode", times[-1]
+    return "series", f"their {which} is named {time.name}" if time.name else f"their {which} is in {time.unit}"
 
 
-def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
+def _by_shape(shape: Shape) -> tuple[str, str]:
     rows, last = shape[0], shape[-1]
-    if _square(shape) and _correlations(X):
-        return "connectome", "they are symmetric matrices of correlations"
     if _tall(shape):
         return "series", "they have many rows and few columns"
     if len(shape) == 2 and last >= _SHORTEST:
@@ -440,8 +452,11 @@ def _by_shape(shape: Shape, X: Any) -> tuple[str, str]:
     return "plain", "nothing says more"
 
 
-def _correlations(X: Any) -> bool:
+def _is_connectome(samples: SampleSet) -> bool:
     """Return whether all samples are symmetric matrices whose entries off the diagonal are at most 1, but not all 0."""
+    shape, X = samples.sample_shape, samples.data
+    if not isinstance(shape, tuple) or None in shape or not _square(tuple(int(size or 0) for size in shape)):
+        return False
     off = 1.0 - np.eye(X.shape[1])
     largest = 0.0
     for one in X:  # most other matrices are found out by the first one
