@@ -241,7 +241,8 @@ def six_classes(folder):
 def model_of_few(folder):
     """Fit a model to 200 samples of 8 × 8."""
     X, y = planted(200, (8, 8), 2)
-    save_model(TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y), folder / "few.skops")
+    model = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y)
+    save_model(folder / "few.skops", model)
     return folder / "few.skops"
 
 
