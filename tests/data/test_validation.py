@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from conftest import low_rank_classes
 
-from tensormargin import SampleSet, TensorMarginClassifier, activation_pattern, margin_report
+from tensormargin import SampleSet, TensorMarginClassifier, TensorMarginClassifierCV, activation_pattern, margin_report
 from tensormargin.data import checked_labels, checked_training
 from tensormargin.data.validation import checked_groups
-from tensormargin.io import write_predictions
+from tensormargin.io import load_samples, write_predictions
 from tensormargin.io.predictions import predictions_of
 
 X = np.zeros((4, 2, 3))
@@ -189,3 +189,18 @@ class TestWhoeverTakesLabels:
         table = pd.read_csv(tmp_path / "predictions.csv")
         assert table["label"].tolist() == words.tolist()
         assert table["group"].tolist() == (np.arange(40) // 5).tolist()
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_text_that_nothing_can_write_is_refused_before_a_fit(kind, tmp_path):
+    """Half a surrogate pair, as in damaged names, ended in a traceback of matplotlib, or when the model was saved."""
+    X, y = np.random.default_rng(0).normal(size=(12, 2, 3)), np.array(["calm", "ang\ud800st"], kind)[np.arange(12) % 2]
+    words = r"y must be text that can be written as UTF-8; got 'ang\\ud800st'\. Rename it"
+    for estimator in (TensorMarginClassifier("cp"), TensorMarginClassifierCV(cv=2)):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(X, y)
+    np.savez(tmp_path / "samples.npz", X=X, y=y.astype(str))
+    with pytest.raises(ValueError, match="must be text that can be written as UTF-8"):
+        load_samples(tmp_path / "samples.npz")
+    with pytest.raises(ValueError, match="groups must be text"):
+        TensorMarginClassifier("cp", probability=True).fit(X, np.arange(12) % 2, groups=y)

@@ -5,6 +5,7 @@ The crafted files are those of campaigns/files.py, which also damages thousands 
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -39,7 +40,7 @@ from campaigns.files import CRAFTED, FORMATS, LONGEST_MESSAGE, Loader, read_file
 from tensormargin.data import FileRules, parsed_bytes
 from tensormargin.io import BadFileError, load_samples, load_views, read_arrays, sha256_of, write_samples
 from tensormargin.io.arrays import open_arrays
-from tensormargin.io.readers import process
+from tensormargin.io.readers import plain, process
 from tensormargin.io.readers.process import ALLOCATOR, read_message, write_message
 from tensormargin.runtime import in_bytes, listed, quoted
 
@@ -171,6 +172,36 @@ def test_every_file_is_checked_before_it_is_opened(name, tmp_path, monkeypatch):
         watched.pop()
     assert opened <= checked
     assert opened or name in ("HDF5", "HDF5, compressed", "TIFF scene"), "C code opens these"
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [("npz", errno.ENOMEM), ("npz", errno.EMFILE), *((name, None) for name in FORMATS)]
+)
+def test_a_fault_of_the_system_is_none_of_the_file(name, fault, tmp_path, monkeypatch):
+    path, options = FORMATS[name].write(tmp_path)
+    (number, words) = (
+        (errno.EMFILE, "cannot be opened") if fault == errno.EMFILE else (errno.ENOMEM, "more memory than")
+    )
+
+    def fail(*_, **__):
+        try:
+            raise OSError(number, os.strerror(number))
+        except OSError as error:
+            if fault is not None:
+                raise
+            raise ValueError("a parser that does not know why") from error
+
+    monkeypatch.setattr(sys, "frozen", True, raising=False)  # without another process
+    admit = FileRules.admit
+    monkeypatch.setattr(
+        FileRules, "admit", lambda *all_, **more: (admit if all_[1].suffix == ".csv" else fail)(*all_, **more)
+    )
+    monkeypatch.setattr(plain, "_read", fail)
+    if name == "table":
+        monkeypatch.setattr(Path, "read_text", fail)
+    with pytest.raises(BadFileError, match=words) as caught, warnings.catch_warnings(action="ignore"):
+        loaded(tmp_path, path, options)
+    assert "damaged" not in str(caught.value)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names are not allowed")
@@ -511,10 +542,10 @@ def test_a_crash_of_a_parser_is_a_message(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["X"], file["y"] = X, Y
     ask = process._Reader.ask
-    for number, words in (
-        (signal.SIGSEGV, "crashed: SIGSEGV"),
-        (signal.SIGXCPU, "too long"),
-        (signal.SIGKILL, "memory"),
+    for number, *words in (
+        (signal.SIGSEGV, "crashed: SIGSEGV", "write it again with h5py"),
+        (signal.SIGXCPU, "too long", "write it again with h5py"),
+        (signal.SIGKILL, "need more memory than there is; close other programs"),
     ):
 
         def struck(reader, *arguments, number=number):
@@ -524,7 +555,7 @@ def test_a_crash_of_a_parser_is_a_message(tmp_path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(process._Reader, "ask", struck)
-            refused(tmp_path / "a.h5", words, "write it again with h5py")
+            refused(tmp_path / "a.h5", *words)
     assert np.array_equal(load_samples(tmp_path / "a.h5").data, X)
 
 

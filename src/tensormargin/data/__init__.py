@@ -44,8 +44,19 @@ if TYPE_CHECKING:
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, giveaway_channels, log_arrangements
     from .leakage import warn_of_duplicates, warn_of_leakage
-    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules, check_members
-    from .limits import check_text, missing_chunks, on_admission, parsed_bytes, parsing, require_package, shape_of_part
+    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules
+    from .limits import (
+        blaming_the_system,
+        check_members,
+        check_text,
+        lacks_memory,
+        missing_chunks,
+        on_admission,
+        parsed_bytes,
+        parsing,
+        require_package,
+        shape_of_part,
+    )
     from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture
     from .sample_summaries import survey, where_not_finite
     from .space import Orientation, checked_affine, differing_places, millimetres, resampled, turned_to
@@ -59,6 +70,7 @@ if TYPE_CHECKING:
         Metadata,
         all_finite,
         check_needs,
+        check_writable,
         checked_confounds,
     )
     from .validation import checked_groups, checked_labels, checked_samples, checked_training

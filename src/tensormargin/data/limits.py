@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ MOST_PAGES = 10_000  # of a TIFF file, which is one sample
 _SMALL_BYTES = 2**26  # always plausible, however small the file is
 _MOST_RATIO = 2_000  # memory to file size: deflate reaches 1,032
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_OF_THE_SYSTEM = (errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOENT, errno.EPERM, errno.ESTALE)
 _KINDS = {"d": "a folder", "p": "a pipe", "c": "a device", "b": "a device", "s": "a socket"}  # as ls has them
 
 
@@ -153,21 +155,44 @@ def check_text(path: Path, name: str) -> None:
         ) from error
 
 
+def lacks_memory(error: BaseException | None) -> bool:
+    """Return whether an error comes from a lack of memory, also behind errors of parsers that do not know it."""
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def blaming_the_system(path: str | Path) -> Iterator[None]:
+    """Turn errors that are no fault of a file's contents into a `BadFileError` that says so; let others pass."""
+    try:
+        yield
+    except BadFileError:
+        raise
+    except Exception as error:
+        if lacks_memory(error):
+            raise BadFileError(
+                f"{path}: its contents need more memory than there is; close other programs, or give a smaller file"
+            ) from error
+        if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
+            raise _unreachable(path, error) from error
+        raise
+
+
 @contextmanager
 def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
     """Turn any error into a `BadFileError` with a clear message, since parsers of damaged files can raise anything."""
     try:
-        yield
+        with blaming_the_system(path):
+            yield
     except BadFileError:
         raise
     except ImportError as error:  # of what a parser needs for some files only, such as pandas for metadata of epochs
         package = (error.name or "").partition(".")[0]
         remedy = f"pip install {package}" if package else "install it"
         raise BadFileError(f"{path}: a package that reading this file needs is missing ({error}); {remedy}") from error
-    except MemoryError as error:
-        raise BadFileError(
-            f"{path}: its contents need more memory than there is; close other programs, or give a smaller file"
-        ) from error
     except Exception as error:
         fault = shortened(str(error)) or type(error).__name__
         raise BadFileError(f"{path}: not {words}, or damaged ({fault}); {remedy}") from error

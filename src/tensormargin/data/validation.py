@@ -332,7 +332,21 @@ def text_or_numbers(values: Any, name: str) -> Array:
             f"{vector.shape} instead. Pass one column of it"
         )
     _reject_missing(vector, name)
-    return _without_objects(vector, name)
+    vector = _without_objects(vector, name)
+    check_writable(vector, name)
+    return vector
+
+
+def check_writable(vector: Array, name: str) -> None:
+    """Raise ValueError for text with a half of a surrogate pair, which no file, figure or terminal can contain."""
+    text = vector.astype(str) if vector.dtype.kind in "OU" else np.empty(0, str)
+    letters = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), -1)
+    halves = np.any(letters >> 11 == 0xD800 >> 11, axis=1)
+    if halves.any():
+        raise ValueError(
+            f"{name} must be text that can be written as UTF-8; got {str(text[halves][0])!a}. Rename it, e.g. with "
+            "value.encode(errors='replace').decode()"
+        )
 
 
 def _reject_missing(vector: Array, name: str) -> None:

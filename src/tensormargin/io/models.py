@@ -23,6 +23,7 @@ from ..data import (
     TrainingRecord,
     axes_facts,
     axes_from_facts,
+    blaming_the_system,
     checked_any_axes,
     fit_rows,
     fitted,
@@ -275,9 +276,10 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InconsistentVersionWarning)
         try:
-            model = read_archive(path)
-            check_facts(facts, model)
-            patterns = _read_patterns(Path(path), facts, model)
+            with blaming_the_system(path):
+                model = read_archive(path)
+                check_facts(facts, model)
+                patterns = _read_patterns(Path(path), facts, model)
         except BadFileError:
             raise
         except fitted.UndeclaredError as error:
@@ -332,10 +334,11 @@ def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:
         raise BadFileError(f"{path}: no such file; give a model that `tensormargin fit` or save_model wrote")
     if sha256 is not None:
         check_sha256(path, sha256)
-    sealed = is_sealed(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            facts = json.loads(read_member(path, archive, FACTS))
+        with blaming_the_system(path):
+            sealed = is_sealed(path)
+            with zipfile.ZipFile(path) as archive:
+                facts = json.loads(read_member(path, archive, FACTS))
             json.dumps(facts, ensure_ascii=False).encode()  # raises for surrogates, which nothing can print
     except BadFileError:
         raise

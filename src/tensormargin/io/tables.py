@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules, is_missing
+from ..data import DEFAULT_RULES, BadFileError, FileRules, blaming_the_system, is_missing
 from ..runtime import FloatArray, listed, quoted, shortened
 
 _TABLES = (".csv", ".tsv")
@@ -92,7 +92,8 @@ def _with_points(values: list[str], separator: str) -> list[str]:
 def _rows(path: Path) -> tuple[list[list[str]], str]:
     """Return the values of every non-empty line, and what separates them."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        with blaming_the_system(path):
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
         if not is_table(path):
             return [line.split() for line in lines if line.strip()], " "
         separator = _separator(path, lines)

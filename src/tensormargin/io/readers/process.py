@@ -30,7 +30,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ...data import BadFileError, FileRules, on_admission
+from ...data import BadFileError, FileRules, blaming_the_system, lacks_memory, on_admission
 from ...runtime import Array, available_bytes, shortened, used_data_bytes
 
 _BOOT = (
@@ -51,6 +51,10 @@ _TAG = "tensormargin-"
 
 class ParserFailedError(Exception):
     """Raised if a parser crashed, or took too much time or memory."""
+
+
+class ParserMemoryError(ParserFailedError, MemoryError):
+    """Raised if a parser had too little memory."""
 
 
 class Shared:
@@ -250,19 +254,19 @@ class _Reader:
             write_message(self.requests, "mapped")
             return reply
         except (EOFError, BrokenPipeError):
-            return "failed", self._ending()
+            return self._ending()
 
-    def _ending(self) -> str:
-        """Return in words why the process has ended."""
+    def _ending(self) -> tuple[str, str]:
+        """Return "failed" or "memory", and in words why the process has ended."""
         with suppress(OSError):
             self.requests.close()
         code = self.process.wait()
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         if name in _TOO_LONG:
-            return "its parser took too long"
+            return "failed", "its parser took too long"
         if name == "SIGKILL":
-            return "its parser was ended by the system, as if it took too much memory"
-        return f"its parser crashed: {name}"
+            return "memory", "its parser was ended by the system, as if it took too much memory"
+        return "failed", f"its parser crashed: {name}"
 
     def end(self) -> None:
         """End the process at once."""
@@ -304,7 +308,23 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
     """
     known = [replace(one, memory=available_bytes()) if isinstance(one, FileRules) else one for one in arguments]
     if not sys.executable or getattr(sys, "frozen", False):  # part of another program: no interpreter to start
-        return call_function(function, (path, *known))
+        kind, result = answer(function, (path, *known))
+    else:
+        kind, result = _answer_of_reader(function, path, known)
+    if kind == "bad file":
+        raise BadFileError(result)
+    if kind == "missing":
+        text, name = result
+        raise ImportError(text, name=name)
+    if kind == "memory":
+        raise ParserMemoryError(result)
+    if kind in ("error", "failed"):
+        raise ParserFailedError(result)
+    return result
+
+
+def _answer_of_reader(function: str, path: Path, arguments: Sequence[Any]) -> tuple[str, Any]:
+    """Return `answer` of a reader process, which serves again unless it failed."""
     try:
         reader = _idle_reader()
     except OSError as error:
@@ -313,22 +333,15 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
             "on processes, or free some"
         ) from error
     try:
-        kind, result = reader.ask(function, (path, *known), path.stat().st_size)
+        kind, result = reader.ask(function, (path, *arguments), path.stat().st_size)
     except BaseException:
         reader.end()
         raise
     if kind in ("failed", "memory"):  # after a lack of memory, libraries may be in any state
         reader.end()
-        raise ParserFailedError(result or "its parser took too much memory")
-    _idle.append(reader)
-    if kind == "bad file":
-        raise BadFileError(result)
-    if kind == "missing":
-        text, name = result
-        raise ImportError(text, name=name)
-    if kind == "error":
-        raise ParserFailedError(result)
-    return result
+    else:
+        _idle.append(reader)
+    return kind, result
 
 
 class Limits:
@@ -388,6 +401,19 @@ def call_function(function: str, arguments: Sequence[Any]) -> Any:
     return getattr(import_module(module, __package__), name)(*arguments)
 
 
+def answer(function: str, arguments: Sequence[Any]) -> tuple[str, Any]:
+    """Return "result" and that of a function, or the kind of its error and the message."""
+    try:
+        with blaming_the_system(arguments[0]):
+            return "result", call_function(function, arguments)
+    except BadFileError as error:
+        return "memory" if lacks_memory(error) else "bad file", str(error)
+    except ImportError as error:
+        return "missing", (shortened(str(error)), error.name)
+    except Exception as error:  # noqa: BLE001 - parsers of damaged files can raise anything
+        return "error", shortened(str(error)) or type(error).__name__
+
+
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Answer requests until there are no more."""
     limits = Limits()
@@ -399,18 +425,11 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
         except EOFError:
             return
         limits.begin(n_bytes)
-        reply: tuple[str, Any]
         try:
             os.chdir(folder)  # that of the caller may have changed, and paths may be relative to it
-            reply = ("result", call_function(function, arguments))
-        except BadFileError as error:
-            reply = ("bad file", str(error))
-        except MemoryError:
-            reply = ("memory", "")
-        except ImportError as error:
-            reply = ("missing", (shortened(str(error)), error.name))
-        except Exception as error:  # noqa: BLE001 - parsers of damaged files can raise anything
-            reply = ("error", shortened(str(error)) or type(error).__name__)
+            reply = answer(function, arguments)
+        except OSError as error:
+            reply = "error", str(error)
         limits.end()
         write_message(replies, reply)
         del reply
