@@ -29,7 +29,7 @@ from scipy.ndimage import gaussian_filter, rotate
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import LinearSVC
 
-from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier, TensorMarginClassifierCV
+from tensormargin import TensorMarginAutoClassifier, TensorMarginClassifier, TensorMarginClassifierCV, TrainingRecord
 from tensormargin.datasets import load_basic_motions, load_by_name, load_eeg, make_low_rank_classes
 from tensormargin.io import replacing, save_model
 
@@ -242,7 +242,7 @@ def model_of_few(folder):
     """Fit a model to 200 samples of 8 × 8."""
     X, y = planted(200, (8, 8), 2)
     model = TensorMarginClassifier("cp", 1, probability=True, random_state=0).fit(X, y)
-    save_model(folder / "few.skops", model)
+    save_model(folder / "few.skops", model, training=TrainingRecord.of(X))
     return folder / "few.skops"
 
 
