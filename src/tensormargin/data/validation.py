@@ -339,8 +339,10 @@ def text_or_numbers(values: Any, name: str) -> Array:
 
 def check_writable(vector: Array, name: str) -> None:
     """Raise ValueError for text with a half of a surrogate pair, which no file, figure or terminal can contain."""
-    text = vector.astype(str) if vector.dtype.kind in "OU" else np.empty(0, str)
-    letters = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), -1)
+    if vector.dtype.kind not in "OU":
+        return
+    text = vector.astype(str)
+    letters = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), text.itemsize // 4)
     halves = np.any(letters >> 11 == 0xD800 >> 11, axis=1)
     if halves.any():
         raise ValueError(
