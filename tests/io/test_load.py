@@ -449,9 +449,7 @@ def test_sixteen_bits(ending, tmp_path):
     assert np.array_equal(found.data, deep)
     assert found.data.dtype == np.uint16
     save_image(tmp_path / "a" / f"0.{ending}", X[0])
-    mixed = load_samples(tmp_path)
-    assert np.array_equal(mixed.data, [X[0], deep[1]])
-    assert mixed.notes == ("the files hold numbers of different types, all of which became uint16",)
+    refused(tmp_path, f"1.{ending}: has 16 bits per value", "all with 16")
 
 
 def test_jpeg_and_cmyk(tmp_path):
@@ -599,9 +597,13 @@ def test_colours_stay_when_images_are_resized(tmp_path):
     assert load_samples(tmp_path, size=(4, 4)).data.shape == (2, 4, 4, 3)
 
 
-def test_grey_and_colour_do_not_mix(tmp_path):
-    class_folder(tmp_path, arrays=[X[0], np.ones((4, 5, 3), np.uint8)], labels="ab")
+def test_arrays_of_other_shapes_and_types(tmp_path):
+    class_folder(tmp_path, "npy", np.save, arrays=[X[0], np.ones((4, 5, 3), np.uint8)], labels="ab")
     refused(tmp_path, "(4, 5, 3)", "(4, 5)", "greyscale or colour")
+    np.save(tmp_path / "b" / "1.npy", np.ones((4, 5), np.uint16))
+    found = load_samples(tmp_path)
+    assert found.data.dtype == np.uint16
+    assert found.notes == ("the files hold numbers of different types, all of which became uint16",)
 
 
 def test_the_affine_follows_the_size(tmp_path):

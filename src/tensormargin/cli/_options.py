@@ -45,8 +45,8 @@ OVERWRITE = "tensormargin.overwrite"
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Data": (
-        "samples", "labels", "groups", "no_groups", "labels_from", "confounds", "axis", "size", "modes",
-        "fill_missing", "sha256", "only_classes", "exclude_classes", "drop_rare",
+        "samples", "labels", "groups", "no_groups", "labels_from", "confounds", "axis", "size",
+        "skip_damaged", "modes", "fill_missing", "sha256", "only_classes", "exclude_classes", "drop_rare",
     ),
     "Scenes": ("picture", "truth", "cube", "truth_name", "names", "truth_background"),
     "Events": ("events", "tmin", "tmax", "delay", "detrend", "run_confounds", "run_confounds_from", "tr", "sfreq"),

@@ -94,7 +94,7 @@ def predict_command(given: Any) -> None:
         with blaming(model), unseen_categories_printed(), written_together(), replacing(out) as temporary:
             with progress_bar() as show:
                 run = PredictionRun(loaded, samples, given.any_scale, show)
-                run.into(partial(write_table, temporary))
+                run.into(partial(write_table, temporary, left_out=samples.left_out))
             warn(axes_warning(samples, loaded))
     n_samples, found, compared = len(samples.data), run.agreement, run.compared
     if compared is not None:
@@ -106,12 +106,14 @@ def predict_command(given: Any) -> None:
             **found.facts,
             **({} if compared is None else compared.facts),
             "predicted": run.n_predicted,
+            "left_out": samples.left_out,
             "probabilities_from": made_by,
             "n_less_probable": run.n_less_probable,
         }
         print_json(content)
         return
-    click.echo(f"Wrote {out}: {counted(n_samples, 'prediction')}")
+    damaged = f"; {counted(len(samples.left_out), 'damaged file')} without one" if samples.left_out else ""
+    click.echo(f"Wrote {out}: {counted(n_samples, 'prediction')}{damaged}")
     if made_by is not None:
         click.echo(f"Probabilities: {made_by}")
     if run.n_less_probable:

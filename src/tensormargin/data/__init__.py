@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, giveaway_channels, log_arrangements
     from .leakage import warn_of_duplicates, warn_of_leakage
-    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, FileRules
+    from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, DamagedFileError, FileRules
     from .limits import (
         blaming_the_system,
         check_members,

@@ -181,6 +181,10 @@ def blaming_the_system(path: str | Path) -> Iterator[None]:
         raise
 
 
+class DamagedFileError(BadFileError):
+    """Raised for a file whose contents cannot be read, rather than one that breaks a rule."""
+
+
 @contextmanager
 def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
     """Turn any error into a `BadFileError` with a clear message, since parsers of damaged files can raise anything."""
@@ -195,7 +199,7 @@ def parsing(path: Path, words: str, remedy: str) -> Iterator[None]:
         raise BadFileError(f"{path}: a package that reading this file needs is missing ({error}); {remedy}") from error
     except Exception as error:
         fault = shortened(str(error)) or type(error).__name__
-        raise BadFileError(f"{path}: not {words}, or damaged ({fault}); {remedy}") from error
+        raise DamagedFileError(f"{path}: not {words}, or damaged ({fault}); {remedy}") from error
 
 
 def require_package(path: Path, package: str, extra: str, words: str) -> None:

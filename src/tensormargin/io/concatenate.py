@@ -105,6 +105,7 @@ def joined(parts: Sequence[SampleSet], by_file: bool) -> SampleSet:
         loading={**first.loading, "kind": kind, **({"groups": FILE} if by_file else {})},
         unit=_common(parts, "unit"),
         positions=np.concatenate(positions) if len(positions) == len(parts) else None,
+        left_out=tuple(name for part in parts for name in part.left_out),
     )
 
 

@@ -52,6 +52,7 @@ def load_samples(
     labels_from: Any = None,
     axis: int | None = None,
     size: Sequence[int] | None = None,
+    skip_damaged: bool = False,
     need_labels: bool = True,
     lazy: bool | Literal["auto", "blocks"] = False,
     chunks: options.Chunks = "auto",
@@ -116,6 +117,8 @@ def load_samples(
         Sample axis of the array in a container.
     size : sequence of int, optional
         Resize every image or volume file to this size, given without the colour axis.
+    skip_damaged : bool, default=False
+        Leave out files of one sample each that cannot be read, with a note, instead of an error that names all of them.
     need_labels : bool, default=True
         Whether missing labels are an error. If False, files may also be in the folder itself, and one file may be one
         sample: an image, a 3-D NIfTI file; with ``like`` also an array or recording of the shape of one sample.

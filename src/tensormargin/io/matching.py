@@ -194,7 +194,7 @@ def rows_of_labels(source: Path, samples: SampleSet, labels: Labels, rules: File
             _check_same_order(source, names, labels)
     if found is None:
         if in_files:
-            _check_order_is_certain(source, names, labels)
+            _check_order_is_certain(source, samples, labels)
         return slice(None), (f"{path.name}: matched to {source.name} by order",)
     missing = [name for name, row in zip(names, found.rows, strict=True) if row < 0]
     if missing:
@@ -216,9 +216,15 @@ def _check_same_order(source: Path, ids: Sequence[str], labels: Labels) -> None:
             )
 
 
-def _check_order_is_certain(source: Path, names: Sequence[str], labels: Labels) -> None:
+def _check_order_is_certain(source: Path, samples: SampleSet, labels: Labels) -> None:
     """Raise `BadFileError` if rows that name no files may have another order than the files."""
+    names = samples.names or []
     columns, remedy = labels.columns or {}, "a column with the name of each file, under any heading"
+    if samples.left_out:
+        raise BadFileError(
+            f"{labels.path}: rows that name no files cannot be matched if some are left out, here "
+            f"{listed(samples.left_out)}. Add {remedy}"
+        )
     if columns:
         raise BadFileError(
             f"{labels.path}: rows are matched to files by their names, and none of its columns ({listed(columns)}) "

@@ -144,6 +144,12 @@ class Layout:
         lambda value: f"files resized to {' x '.join(map(str, value))}",
         only="only files that are one sample each can be resized",
     )
+    skip_damaged: bool = _option(
+        "Leave out files that are damaged, and say which.",
+        "flag",
+        default=False,
+        only="only files that are one sample each can be left out",
+    )
     ragged: bool = _option(words="samples may differ in length", default=False, valid=_is_true)
     missing: Missing = _option(words="entries may be missing", default=False, valid=lambda value: value == "entries")
     mode_names: Any = _option(
@@ -345,7 +351,7 @@ class Request:
 
 
 _CUTTING = ("events", "tmin", "tmax", "delay", "detrend", "run_confounds", "run_confounds_from")
-REFUSABLE = ("samples", "labels", "groups", "axis", "size", *_CUTTING, "tr")
+REFUSABLE = ("samples", "labels", "groups", "axis", "size", "skip_damaged", *_CUTTING, "tr")
 """Options that change what is read, and that some sources have no use for."""
 
 
@@ -376,15 +382,19 @@ VOLUMES = Family(
 )
 BIDS = Family(
     "BIDS data sets",
-    ("samples", "labels", "groups", "size"),
+    ("samples", "labels", "groups", "size", "skip_damaged"),
     "volumes are along the last axis of NIfTI files, or one file each",
 )
 FOLDER = Family(
-    "class folders", ("size",), "a folder of files has no arrays or columns; its labels are the names of its subfolders"
+    "class folders",
+    ("size", "skip_damaged"),
+    "a folder of files has no arrays or columns; its labels are the names of its subfolders",
 )
 ONE_FILE = Family("single images and volumes", ("size",), "a file of one sample has no arrays or columns")
 FILE_TABLE = Family(
-    "tables of files", ("samples", "labels", "groups", "size"), "each of the files in a table is one sample"
+    "tables of files",
+    ("samples", "labels", "groups", "size", "skip_damaged"),
+    "each of the files in a table is one sample",
 )
 FAMILIES = (CONTAINER, RECORDING, VOLUMES, BIDS, FOLDER, ONE_FILE, FILE_TABLE)
 

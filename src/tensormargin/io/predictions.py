@@ -270,10 +270,12 @@ def check_scale(model: Any, samples: SampleSet, other: OtherScale) -> None:
     if _is_scale_free(model, samples, other):
         return
     unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
-    stated = f" (in {unit})" if unit else ""
+    stated, factor = f" (in {unit})" if unit else "", max(other.factor, 1 / other.factor)
+    remedy = f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {factor:.2g}"
+    if "image" in samples.kind:
+        remedy = "Save the pictures with as many bits per value as those of the fit, 8 or 16, and with like exposure"
     raise BadFileError(
-        f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. "
-        f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {max(other.factor, 1 / other.factor):.2g}, "
+        f"{samples.source}{stated}: samples must have the scale of the training samples; {other.message}. {remedy}, "
         "or give --any-scale to predict them as they are"
     )
 
@@ -407,8 +409,8 @@ def write_predictions(path: str | Path, parts: Iterable[Predictions]) -> None:
         write_table(temporary, parts)
 
 
-def write_table(path: Path, parts: Iterable[Predictions]) -> None:
-    """Write the same, not atomically, while the predictions are made."""
+def write_table(path: Path, parts: Iterable[Predictions], left_out: Sequence[str] = ()) -> None:
+    """Write the same, not atomically, while the predictions are made; files that were left out have none."""
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         for number, part in enumerate(parts):
             columns: dict[str, Any] = {"sample": part.names, "predicted": part.predicted, **part.columns}
@@ -418,6 +420,9 @@ def write_table(path: Path, parts: Iterable[Predictions]) -> None:
                 _write_cells(file, [[name] for name in (*first, *others)])
             cells = [_texts(columns[name]) for name in first]
             _write_cells(file, cells + [_rounded(columns[name]) for name in others])
+        if left_out:
+            empty = {name: [""] * len(left_out) for name in (*first, *others)}
+            _write_cells(file, list({**empty, "sample": list(map(neutral, left_out))}.values()))
 
 
 def _texts(values: list[str] | Array) -> list[str]:

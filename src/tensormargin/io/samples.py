@@ -88,6 +88,8 @@ class SampleSet:
         Unit of the entries, if the source states it; a dictionary for several views.
     positions : ndarray of shape (n_samples, 2) or None
         Row and column of each sample in its scene, for what ``tensormargin patches`` wrote.
+    left_out : tuple of str
+        Names of damaged files that ``skip_damaged`` left out.
 
     Examples
     --------
@@ -122,6 +124,7 @@ class SampleSet:
     loading: Mapping[str, Any] = None  # type: ignore[assignment]  # becomes a dictionary
     unit: str | Mapping[str, str | None] | None = None
     positions: Array | None = None
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loading", dict(self.loading or {}))

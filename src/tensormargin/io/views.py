@@ -283,7 +283,7 @@ def _other_file(
     view: str, file: Path, main: _Main, options: Mapping[str, Any], described: Mapping[str, Any]
 ) -> SampleSet:
     """Return a view from another file, with its samples in the order of the first file's."""
-    passed = {key: options[key] for key in ("size", "lazy", "chunks", *_LIMITS) if key in options}
+    passed = {key: options[key] for key in ("size", "skip_damaged", "lazy", "chunks", *_LIMITS) if key in options}
     if passed.get("size") is None and options.get("like") is not None:
         passed["size"] = options["like"].loading.get("size")
     array = None
@@ -292,6 +292,7 @@ def _other_file(
             array = view if view in held else None
     if container_kind(file) is not None or not (file.is_dir() or is_table(file)):
         passed.pop("size", None)
+        passed.pop("skip_damaged", None)
     found = load_samples(file, samples=array, need_labels=False, groups=False, missing=True, **passed, **described)
     ids = found.names if found.names is not None else ids_in(file, len(found.data), main.rules)
     rows, note, _ = main.match(file, {} if ids is None else {"id": list(ids)}, len(found.data))

@@ -16,6 +16,8 @@ RATES = ("sfreq", "fs", "srate", "fsample", "sampling_rate", "sample_rate", "sam
 NIFTI = (".nii", ".nii.gz")
 NIFTI_WORDS = ("a NIfTI file", "export it again")
 IMAGE_WORDS = ("an image that can be read", "save it again as PNG, JPEG or TIFF")
+OPAQUE, TRANSPARENT, UPRIGHT = "opaque", "transparent", "upright"
+"""What became of an image: transparency that is the same everywhere was dropped, others put on white; it was turned."""
 NUMBERS, READABLE = "biuf", "biufcSUT"  # NumPy type kinds: real numbers; the same with complex numbers and text
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...data import MOST_PAGES, BadFileError, FileRules, parsing
 from ...runtime import Array
-from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS
+from .entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS, OPAQUE, TRANSPARENT, UPRIGHT
 
 with suppress(ImportError):  # volumes need no Pillow, and `require_package` has asked for it where images are read
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = None  # `FileRules.admit` decides, from the size of the file and the memory
 
@@ -24,17 +24,26 @@ _BATCH_BYTES = 2**25
 _PNG = b"\x89PNG\r\n\x1a\n"
 _TIFFS = {b"II*\0": ("<", 4), b"MM\0*": (">", 4), b"II+\0": ("<", 8), b"MM\0+": (">", 8)}
 """Byte order and bytes per offset, by the first bytes."""
-OPAQUE, TRANSPARENT = "opaque", "transparent"
-"""What became of transparency: it was the same everywhere and dropped, or the image was put on white."""
+_ORIENTATION = 0x0112  # the EXIF tag by which cameras note how they were held
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+"""What makes an image upright, by the value of that tag."""
 
 
 def read_some(
     folder: Path, names: Sequence[str], rules: FileRules
-) -> tuple[Array | list[Array], list[Array | None], list[str | None]]:
-    """Return a batch of the first of these files, in one array if possible, affines, and remarks on transparency."""
+) -> tuple[Array | list[Array], list[Array | None], list[list[str]]]:
+    """Return a batch of the first of these files, in one array if possible, affines, and what became of images."""
     samples: list[Array] = []
     affines: list[Array | None] = []
-    remarks: list[str | None] = []
+    remarks: list[list[str]] = []
     n_bytes = 0
     for name in names:
         sample, affine, remark = _read_one(folder / name, rules)
@@ -48,23 +57,23 @@ def read_some(
     return np.stack(samples) if alike else samples, affines, remarks
 
 
-def _read_one(path: Path, rules: FileRules) -> tuple[Array, Array | None, str | None]:
+def _read_one(path: Path, rules: FileRules) -> tuple[Array, Array | None, list[str]]:
     rules.check_file(path)
     if path.name.lower().endswith(NIFTI):
         from .volumes import read_volume
 
         with parsing(path, *NIFTI_WORDS):
-            return (*read_volume(path, (), rules), None)
+            return (*read_volume(path, (), rules), [])
     with parsing(path, *IMAGE_WORDS):
         pixels, remark = read_image(path, rules)
         return pixels, None, remark
 
 
-def read_image(path: Path, rules: FileRules) -> tuple[Array, str | None]:
-    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis, and what became of transparency."""
-    remarks: list[str] = []
-    found = _read(path, rules, lambda image: _pixels(_without_alpha(image, remarks)))
-    return found, max(remarks, default=None)  # a transparent page counts more than opaque ones
+def read_image(path: Path, rules: FileRules) -> tuple[Array, list[str]]:
+    """Return an image as HxW or HxWx3, the pages of a TIFF along a new first axis, and what became of it."""
+    remarks = set[str]()
+    found = _read(path, rules, lambda image: _pixels(_without_alpha(_upright(image, remarks), remarks)))
+    return found, sorted(remarks - ({OPAQUE} if TRANSPARENT in remarks else set()))
 
 
 def read_pages(path: Path, rules: FileRules) -> Array:
@@ -82,7 +91,11 @@ def _read(path: Path, rules: FileRules, pixels: Callable[[Any], Array]) -> Array
         with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
             image.verify()  # the checksums, also of pixels, which Pillow does not look at otherwise
     pages = _count_pages(path, content) if content[:4] in _TIFFS else 1
-    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "TIFF")) as image:
+    try:
+        opened = Image.open(io.BytesIO(content), formats=("PNG", "JPEG", "TIFF"))
+    except UnidentifiedImageError:
+        raise ValueError("its contents are none of PNG, JPEG and TIFF") from None
+    with opened as image:
         size = image.size
         rules.admit(path, pages * size[0] * size[1] * 4, "the image")  # Pillow has up to 4 bytes per pixel
         if pages == 1:
@@ -126,7 +139,26 @@ def _bands(image: Any) -> Array:
     return _pixels(image)[..., None]
 
 
-def _without_alpha(image: Any, remarks: list[str]) -> Any:
+def _upright(image: Any, remarks: set[str]) -> Any:
+    """Return an image as its camera was held, as viewers show it."""
+    stated = _orientation(image)
+    image.load()  # which turns a TIFF already
+    left = _orientation(image)
+    if stated > 1:
+        remarks.add(UPRIGHT)
+    return image.transpose(Image.Transpose[_TURNS[left]]) if left > 1 else image
+
+
+def _orientation(image: Any) -> int:
+    """Return how the camera was held, 1 for upright, which also stands for notes that cannot be read."""
+    try:
+        found = image.getexif().get(_ORIENTATION)
+    except Exception:  # noqa: BLE001 - pixels may be whole where such notes are damaged, which can raise anything
+        return 1
+    return found if isinstance(found, int) and found in _TURNS else 1
+
+
+def _without_alpha(image: Any, remarks: set[str]) -> Any:
     """Return an image without transparency, on white where it is not the same everywhere; say what became of it."""
     has_alpha = image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
     if not has_alpha and not (image.mode == "P" and "transparency" in image.info):
@@ -134,7 +166,7 @@ def _without_alpha(image: Any, remarks: list[str]) -> Any:
     kind = "L" if image.mode in ("LA", "La") else "RGB"
     whole = image.convert(f"{kind}A").convert("RGBA")
     least, most = whole.getchannel("A").getextrema()
-    remarks.append(OPAQUE if least == most else TRANSPARENT)
+    remarks.add(OPAQUE if least == most else TRANSPARENT)
     if least == most:
         return whole.convert(kind)
     return Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert(kind)

@@ -30,7 +30,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ...data import BadFileError, FileRules, blaming_the_system, lacks_memory, on_admission
+from ...data import BadFileError, DamagedFileError, FileRules, blaming_the_system, lacks_memory, on_admission
 from ...runtime import Array, available_bytes, shortened, used_data_bytes
 
 _BOOT = (
@@ -311,8 +311,8 @@ def call(function: str, path: Path, *arguments: Any) -> Any:
         kind, result = answer(function, (path, *known))
     else:
         kind, result = _answer_of_reader(function, path, known)
-    if kind == "bad file":
-        raise BadFileError(result)
+    if kind in ("bad file", "damaged file"):
+        raise (BadFileError if kind == "bad file" else DamagedFileError)(result)
     if kind == "missing":
         text, name = result
         raise ImportError(text, name=name)
@@ -406,6 +406,8 @@ def answer(function: str, arguments: Sequence[Any]) -> tuple[str, Any]:
     try:
         with blaming_the_system(arguments[0]):
             return "result", call_function(function, arguments)
+    except DamagedFileError as error:
+        return "damaged file", str(error)
     except BadFileError as error:
         return "memory" if lacks_memory(error) else "bad file", str(error)
     except ImportError as error:
