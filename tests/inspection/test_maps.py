@@ -15,6 +15,7 @@ from PIL import Image
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import (
+    BandPower,
     Convolutions,
     Covariances,
     Crop,
@@ -31,15 +32,18 @@ from tensormargin import (
     affine_form,
     cluster_table,
     load_model,
+    load_samples,
+    save_map,
     save_model,
 )
 from tensormargin.data import Axis
 from tensormargin.inspection import ModelChain
-from tensormargin.io import BadFileError, SampleSet
+from tensormargin.io import BadFileError, SampleSet, is_ours
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report import field_pictures, model_page, render
 from tensormargin.report.page import Picture
 from tensormargin.report.viewer import three_digits
+from tensormargin.transformers import Spectra, describe_step
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -238,7 +242,9 @@ class TestSigns:
     def test_in_pictures(self, fitted, tmp_path):
         written("inspect", tmp_path / "m.skops", "--weight-map", tmp_path / "w.png")
         texts = ModelChain.of(fitted).map_texts("weight")
-        files = [tmp_path / "w.png"] if len(texts) == 1 else [tmp_path / f"w-{k}.png" for k in (1, 2, 3)]
+        names = ["-".join(name.split()).replace("-", "_") for name in ModelChain.of(fitted).problem_names]
+        files = [tmp_path / f"w-{k}-{name}.png" for k, name in enumerate(names, 1)]
+        files = [tmp_path / "w.png"] if len(texts) == 1 else files
         for file, text in zip(files, texts, strict=True):
             metadata = Image.open(file).text
             assert (metadata["Title"], metadata["Description"]) == (text.title, text.colours)
@@ -267,6 +273,87 @@ def test_long_names_of_classes_are_in_a_header_extension(tmp_path):
     assert header.extensions[0].get_content().decode() == said
     assert header["descrip"].item().decode()[:-3] == said[: len(header["descrip"].item().decode()) - 3]
     assert header["descrip"].item().endswith(b"...")
+
+
+class TestVolumes:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def flipped(cls, tmp_path_factory):
+        """Return a folder with a model of volumes in MNI coordinates whose first mode runs from right to left."""
+        folder = tmp_path_factory.mktemp("flipped")
+        X, y = planted("face", "house")
+        image = nibabel.Nifti1Image(np.moveaxis(X, 0, -1).astype(np.float32), np.diag([-3.0, 3, 3, 1]))
+        image.set_sform(image.affine, 4)
+        nibabel.save(image, folder / "scans.nii.gz")
+        (folder / "labels.csv").write_text("label\n" + "\n".join(y))
+        labels = ("--labels-from", folder / "labels.csv", "--no-report", "--pattern-map", folder / "p.nii.gz")
+        written("fit", folder / "scans.nii.gz", *labels, *PLAIN)
+        return folder
+
+    def test_are_drawn_with_left_on_the_left_as_in_the_report(self, flipped, tmp_path, monkeypatch):
+        drawn = []
+        monkeypatch.setattr("tensormargin.plots.files.save_png", lambda path, axes, about: drawn.append(axes))
+        values = load_model(flipped / "scans.skops").patterns[0]
+        save_map(tmp_path / "p.png", values, affine=np.diag([-3.0, 3, 3, 1]), signs="red = house, blue = face")
+        (axes,) = drawn
+        assert [[text.get_text() for text in ax.texts] for ax in axes] == [["P", "A"], ["L", "R"], ["L", "R"]]
+        turned = values[::-1]
+        where = np.unravel_index(np.abs(turned).argmax(), turned.shape)
+        np.testing.assert_allclose(axes[2].get_images()[-1].get_array(), turned[:, :, where[2]].T[::-1])
+        assert axes[0].figure.axes[-1].get_ylabel() == "red = house, blue = face"
+
+    def test_keep_the_code_of_their_coordinates(self, flipped, tmp_path):
+        assert nibabel.load(flipped / "p.nii.gz").header["sform_code"] == 4
+        written("maps", flipped / "scans.skops", "-o", tmp_path / "maps")
+        written("inspect", flipped / "scans.skops", "--weight-map", tmp_path / "w.nii")
+        for path in (tmp_path / "maps" / "pattern.nii.gz", tmp_path / "w.nii"):
+            header = nibabel.load(path).header
+            assert (header["sform_code"], header["qform_code"]) == (4, 4)
+            np.testing.assert_allclose(nibabel.load(path).affine, np.diag([-3.0, 3, 3, 1]))
+
+    def test_of_a_folder_have_that_of_the_first(self, tmp_path):
+        for label in ("face", "house"):
+            (tmp_path / "scans" / label).mkdir(parents=True)
+            for number in range(2):
+                image = nibabel.Nifti1Image(np.ones(SHAPE, np.float32), AFFINE)
+                image.set_sform(AFFINE, 3 if label == "house" else 4)
+                nibabel.save(image, tmp_path / "scans" / label / f"{number}.nii.gz")
+        assert load_samples(tmp_path / "scans").space == 4
+
+
+def test_axes_are_kept_for_patterns_and_every_view(tmp_path):
+    axes = Axis("channel", "", ["Fz", "Cz", "Pz", "Oz"]), Axis("time", "ms", np.arange(60) * 10.0)
+    rng, y = np.random.default_rng(0), np.repeat(["rest", "task"], 12)
+    X = rng.normal(size=(24, 4, 60)) + (y == "task")[:, None, None]
+    union = TensorUnion([("scaled", TensorScaler(0)), ("power", BandPower(sfreq=100.0))])
+    model = make_pipeline(union, TensorMarginClassifier("full")).fit(X, y)
+    save_model(tmp_path / "m.skops", model, axes=axes, patterns=activation_pattern(model, X, y))
+    written("maps", tmp_path / "m.skops", "-o", tmp_path / "maps")
+    written("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "pattern.csv")
+    for path in (tmp_path / "maps" / "pattern.csv", tmp_path / "maps" / "weight-scaled.csv", tmp_path / "pattern.csv"):
+        heads, first, *_ = csv.reader(path.read_text().splitlines())
+        assert (heads[:2], first[:2]) == (["channel", "time (ms)"], ["Fz", "0"])
+    heads, first, *_ = csv.reader((tmp_path / "maps" / "weight-power.csv").read_text().splitlines())
+    assert (heads[0], first[0]) == ("channel", "Fz")
+    assert "Hz" in heads[1]
+
+
+def test_maps_of_samples_that_are_changed_first_say_so(tmp_path):
+    axes = (Axis("wavelength", "nm", np.arange(40) + 400.0),)
+    rng, y = np.random.default_rng(0), np.repeat(["mixed", "pure"], 12)
+    X = rng.normal(size=(24, 40)) + 5.0 + 2.0 * (y == "pure")[:, None] * np.hanning(40)
+    model = make_pipeline(Spectra("snv"), TensorMarginClassifier("full")).fit(X, y)
+    samples = SampleSet(X, y, None, None, None, "x.npz", "file", (), axes=axes, field="spectra")
+    save_model(tmp_path / "m.skops", model, axes=axes, patterns=activation_pattern(model, X, y))
+    brief = describe_step(model[0], brief=True)
+    written("maps", tmp_path / "m.skops", "-o", tmp_path / "maps")
+    head = (tmp_path / "maps" / "pattern.csv").read_text().splitlines()[0]
+    assert f"pattern ({brief}), pure against mixed" in head
+    assert is_ours(tmp_path / "maps" / "pattern.csv")
+    page = model_page(model, load_model(tmp_path / "m.skops").facts, samples)
+    (section,) = (section for section in page.sections if section.heading == "Spectra")
+    assert f"after preparation: {brief}." in section.content["text"]
+    assert f"({brief}), pure against mixed; beneath it, the mean" in section.content["groups"][0]["pictures"][0].caption
 
 
 class TestPatternsInModelFiles:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..io import SampleSet
 
 _WORDS = 1000  # longest message of another error
+_LONGEST_NAME = 80  # characters of the classes in the name of a file
 WRITTEN = f"{__name__}.written"  # where the context of a command has whether its outputs are complete
 
 
@@ -178,24 +179,31 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
 
 def save_maps(path: Path, what: str, maps: Any, chain: ModelChain, **more: Any) -> list[Path]:
     """Write the weights or patterns of all binary problems, named and with what their signs mean."""
-    from ..plots import save_map
+    from ..plots import save_map, view_path
 
-    texts, picture = chain.map_texts(what), path.suffix.lower() == ".png"
-    return save_map(
-        path,
-        maps,
-        title=[text.title for text in texts],
-        several="files" if picture else "last",
-        signs=[text.colours if picture else text.signs for text in texts],
-        **more,
-    )
+    texts = chain.map_texts(what)
+    if path.suffix.lower() != ".png":
+        titles = [text.title for text in texts]
+        return save_map(path, maps, title=titles, several="last", signs=[text.signs for text in texts], **more)
+    files = list[Path]()
+    for number, (name, text) in enumerate(zip(chain.problem_names, texts, strict=True)):
+        values = {view: own[number] for view, own in maps.items()} if isinstance(maps, dict) else maps[number]
+        file = path if len(texts) == 1 else view_path(path, problem_stem(number, name))
+        files += save_map(file, values, title=text.title, several="no", signs=text.colours, **more)
+    return files
 
 
-def write_maps(model: Any, patterns: Any, given: Any, affine: Any, axes: AnyAxes = None) -> list[Path]:
+def problem_stem(number: int, name: str) -> str:
+    """Return what the files of one of several binary problems have in their names: its number and its classes."""
+    return f"{number + 1}-{name}"[:_LONGEST_NAME]
+
+
+def write_maps(model: Any, patterns: Any, given: Any, place: Any, axes: AnyAxes = None) -> list[Path]:
     """Write the maps that the options request, patterns first, and return their paths.
 
-    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each; several
-    views to one file each. ``axes`` are those of the samples.
+    Several binary problems go along an extra axis (last for NIfTI, first for .npy), or to one PNG file each, named by
+    the classes; several views to one file each. ``axes`` are those of the samples, ``place`` has
+    their affine and the code of its coordinates.
     """
     from ..inspection import ModelChain, weight_maps
 
@@ -211,10 +219,10 @@ def write_maps(model: Any, patterns: Any, given: Any, affine: Any, axes: AnyAxes
         )
     chain, written = ModelChain.of(model), list[Path]()
     chain.check_picture()
-    modes = chain.axes_of_maps(axes)
     for what, path in (("pattern", given.pattern_map), ("weight", given.weight_map)):
         if path is not None:
             maps = patterns if what == "pattern" else weight_maps(model)
+            modes = chain.axes_of_patterns(axes) if what == "pattern" else chain.axes_of_maps(axes)
             own = modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:])
-            written += save_maps(path, what, maps, chain, affine=affine, mode_axes=own)
+            written += save_maps(path, what, maps, chain, **place, mode_axes=own)
     return written

@@ -196,9 +196,10 @@ def fit_command(given: Any) -> None:
             if page != given.report and deadline.limited and not deadline.allows(writing - _LATE * deadline.budget):
                 page = None
                 fitted.about["cut"].append(f"{deadline} left no time for the report, which `tensormargin report` makes")
+            place = {"affine": samples.affine, "space": samples.space}
             with written_together():
                 patterns = _write(fitted, samples, out, page, display)
-                maps = write_maps(fitted.model, patterns, given, samples.affine, samples.axes)
+                maps = write_maps(fitted.model, patterns, given, place, samples.axes)
         if checkpoint is not None:
             checkpoint.remove()
     written = [out, *([] if page is None else [page]), *maps]

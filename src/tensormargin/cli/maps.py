@@ -10,7 +10,7 @@ import click
 from . import _options as options
 from ._data import load_for
 from ._options import FORMATS
-from ._outputs import beside, blaming, check_outputs, refusals, save_maps, say_written, written_together
+from ._outputs import beside, blaming, check_outputs, problem_stem, refusals, save_maps, say_written, written_together
 
 if TYPE_CHECKING:
     from ..inspection import MapText, ModelChain
@@ -69,10 +69,11 @@ _LONGEST_TABLE = 100_000  # rows
 def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | None, given: Any) -> list[Path]:
     """Write all maps and return their files."""
     from ..inspection import ModelChain, weight_maps
+    from ..plots import fitting_axes
     from ..report import read_anatomy
 
-    chain = ModelChain.of(loaded.model)
-    affine = loaded.facts["about"].get("affine") if samples is None else samples.affine
+    chain, about = ModelChain.of(loaded.model), loaded.facts["about"]
+    affine, space = (about.get(name) if samples is None else getattr(samples, name) for name in ("affine", "space"))
     background = None
     if given.background is not None:
         background = read_anatomy(given.background, loaded.facts.get("sample_shape") or (), affine)
@@ -81,53 +82,60 @@ def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | 
     ]  # all of which may be written
     check_outputs((given.model, *given.data), {folder / "pattern.png", *there})
     folder.mkdir(parents=True, exist_ok=True)
-    written = list[Path]()
+    written, stored = list[Path](), loaded.facts.get("sample_shape") or ()
+    known = samples.axes if loaded.axes is None and samples is not None else loaded.axes
+
+    def shape(view: str) -> tuple[int, ...]:  # an affine is that of the samples, not of what steps make of them
+        return tuple((stored.get(view) or ()) if isinstance(stored, dict) else stored)
+
     for what, maps in (("pattern", patterns), ("weight", weight_maps(loaded.model))):
         if maps is None:
             continue
+        axes = chain.axes_of_patterns(known) if what == "pattern" else chain.axes_of_maps(known)
         for view, own in (maps if isinstance(maps, dict) else {"": maps}).items():
             name = f"{what}-{view}" if view else what
-            place = affine.get(view) if isinstance(affine, dict) else affine
-            written += _files(folder / name, own, (place, background), (what, chain, _axes(chain, loaded, view, own)))
+            place, code, modes = (one.get(view) if isinstance(one, dict) else one for one in (affine, space, axes))
+            options: dict[str, Any] = {"affine": None}
+            if own.shape[1:] == shape(view):
+                options = {"affine": place, "space": code}
+            options |= {"background": background, "mode_axes": fitting_axes(modes, own.shape[1:])}
+            written += _files(folder / name, own, (what, chain), options)
     return written
 
 
-def _axes(chain: ModelChain, loaded: ModelFile, view: str, maps: Any) -> Any:
-    from ..plots import fitting_axes
-
-    found = chain.axes_of_maps(loaded.axes)
-    return fitting_axes(found.get(view) if isinstance(found, dict) else found, maps.shape[1:])
-
-
-def _files(stem: Path, maps: Any, space: tuple[Any, Any], about: tuple[str, ModelChain, Any]) -> list[Path]:
+def _files(stem: Path, maps: Any, about: tuple[str, ModelChain], options: dict[str, Any]) -> list[Path]:
     """Write the maps of all binary problems in every form that suits them."""
-    (affine, background), (what, chain, axes) = space, about
+    (what, chain), affine, background = about, options["affine"], options.pop("background")
     volume = affine is not None and maps.ndim == 4
     endings = (".png", ".nii.gz" if volume else ".npy", *([".csv"] if maps[0].size <= _LONGEST_TABLE else []))
     written = list[Path]()
     for path in (stem.with_name(stem.name + ending) for ending in endings):
         shown = background.values if path.suffix == ".png" and background is not None else None
-        written += save_maps(path, what, maps, chain, affine=affine, mode_axes=axes, background=shown)
-    written += _field_pictures(stem, maps, axes, chain.map_texts(what))
+        written += save_maps(path, what, maps, chain, background=shown, **options)
+    written += _field_pictures(stem, maps, options["mode_axes"], about)
     if what == "pattern":
         place = affine if volume else None
         written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, place, chain.map_texts(what)))
     return written
 
 
-def _field_pictures(stem: Path, maps: Any, axes: Any, texts: list[MapText]) -> list[Path]:
+def _field_pictures(stem: Path, maps: Any, axes: Any, about: tuple[str, ModelChain]) -> list[Path]:
     """Write what the field of the samples is used to: topographies, butterfly plots, spectra."""
     from base64 import b64decode
 
     from ..io import MARK, replacing
+    from ..plots import view_path
     from ..report import field_pictures
 
-    drawn = [picture for one, text in zip(maps, texts, strict=True) for picture in field_pictures(one, axes, text)]
-    paths = [stem.with_name(f"{stem.name}-field-{number + 1}.svg") for number in range(len(drawn))]
-    for path, picture in zip(paths, drawn, strict=True):
-        with replacing(path) as temporary:
-            temporary.write_bytes(b64decode(picture.source.partition("base64,")[2]) + b"<!-- " + MARK + b" -->\n")
-    return paths
+    (what, chain), written = about, list[Path]()
+    for number, (name, text) in enumerate(zip(chain.problem_names, chain.map_texts(what), strict=True)):
+        whose = stem if len(maps) == 1 else view_path(stem, problem_stem(number, name))
+        for place, picture in enumerate(field_pictures(maps[number], axes, text), 1):
+            written.append(whose.with_name(f"{whose.name}-field-{place}.svg"))
+            content = b64decode(picture.source.partition("base64,")[2]) + b"<!-- " + MARK + b" -->\n"
+            with replacing(written[-1]) as temporary:
+                temporary.write_bytes(content)
+    return written
 
 
 def _clusters(path: Path, maps: Any, affine: Any, texts: list[MapText]) -> Path:

@@ -177,8 +177,8 @@ def inspect_command(given: Any) -> None:
         loaded = load_model(model, given.model_sha256)
         digest = sha256_of(model)
         with blaming(model), written_together():
-            affine = loaded.facts["about"].get("affine")
-            maps = write_maps(loaded.model, loaded.patterns, given, affine, loaded.axes)
+            place = {name: loaded.facts["about"].get(name) for name in ("affine", "space")}
+            maps = write_maps(loaded.model, loaded.patterns, given, place, loaded.axes)
             lines = [] if given.as_json else _description(model, loaded)
     if given.as_json:
         print_json({**loaded.facts, "about": short_facts(loaded.facts["about"]), "sha256": digest})

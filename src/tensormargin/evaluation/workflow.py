@@ -367,6 +367,7 @@ def fit_and_evaluate(
         "chance": None if test is None else permutation_facts(test, SCORES[plan.score]),
         "without_views": None if without is None else without_views_facts(without),
         "affine": affine,
+        "space": samples.space,
         "loading": dict(samples.loading),
         "training": dict(training_record(model, samples).facts),
         "cut": run.cut,

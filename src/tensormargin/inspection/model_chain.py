@@ -30,6 +30,7 @@ from ..transformers import (
     TensorScaler,
     ViewTransformer,
     axes_through,
+    describe_step,
     flat_steps,
     is_masker,
     kind_names,
@@ -129,8 +130,10 @@ class ModelChain:
     def map_texts(self, what: str = "") -> list[MapText]:
         """Return what stands next to the maps of each binary problem; ``what`` they are, "weight" or "pattern".
 
-        A weight separates one class from the rest, a pattern is higher or lower in it.
+        A weight separates one class from the rest, a pattern is higher or lower in it. Titles name the steps that
+        change samples before they are drawn.
         """
+        shown = f"{what} ({self.before_maps})" if what and self.before_maps else what
         weight = what.startswith("weight")
         texts = []
         for name, (negative, positive) in zip(self.problem_names, self.classifier.problems_, strict=True):
@@ -141,8 +144,13 @@ class ModelChain:
                 ", ".join(f"{end} = {side}" for end, side in zip(ends, sides, strict=True))
                 for ends in (("positive", "negative"), ("red", "blue"))
             )
-            texts.append(MapText(f"{what}, {name}" if what else name, signs, colours))
+            texts.append(MapText(f"{shown}, {name}" if what else name, signs, colours))
         return texts
+
+    @cached_property
+    def before_maps(self) -> str:
+        """What is done to samples before they are drawn in maps, in a few words; empty if nothing is."""
+        return ", then ".join(describe_step(step, brief=True) for step in self.steps[: self._n_before_maps])
 
     @property
     def _with_rest(self) -> bool:
@@ -228,9 +236,13 @@ class ModelChain:
         return axes_through(self.steps, self.known_axes if axes is None else axes)
 
     def axes_of_maps(self, axes: AnyAxes = None) -> AnyAxes:
-        """Return the axes of `weight_maps` and of activation patterns, by default given the `known_axes`."""
+        """Return the axes of `weight_maps`, by default given the `known_axes`."""
         if self.has_views and self.views_on_samples is None:
             return self.axes_at_classifier(axes)
+        return self.axes_of_patterns(axes)
+
+    def axes_of_patterns(self, axes: AnyAxes = None) -> AnyAxes:
+        """Return the axes of activation patterns, which are on the samples also where views are made of them."""
         return axes_through(self.steps[: self._n_before_maps], self.known_axes if axes is None else axes)
 
     def axes_of_view_maps(self, axes: AnyAxes = None) -> dict[str, Axes | None]:

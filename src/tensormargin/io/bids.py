@@ -20,7 +20,7 @@ from .readers.entries import NIFTI
 from .runs import events_beside
 from .samples import SampleSet
 from .tables import Table, read_table
-from .volumes import nifti_shape, read_runs
+from .volumes import nifti_shape, nifti_space, read_runs
 
 PARTICIPANTS = "participants.tsv"
 UNITS = tuple(ENTITIES)
@@ -48,10 +48,10 @@ def load_bids(path: Path, request: Request) -> SampleSet:
         return stacked_samples(path, names, request, kind, notes, target=target, groups=groups)
     volumes, affine, more = runs
     data = volumes if whole else volumes[kept]
-    axes = axes_of_volume(affine, data.shape[1:])
+    axes, space = axes_of_volume(affine, data.shape[1:]), nifti_space(path / files[0], request.rules)
     counts: dict[str, Iterator[int]] = {}
     numbered = [f"{name}:{next(counts.setdefault(name, count()))}" for name in names]  # volumes of runs, from 0
-    return SampleSet(data, target, groups, numbered, affine, "", kind, (*notes, *more), axes=axes)
+    return SampleSet(data, target, groups, numbered, affine, "", kind, (*notes, *more), axes=axes, space=space)
 
 
 def _labelled(path: Path, names: Sequence[str], request: Request) -> tuple[Array, Array | None, list[str]]:

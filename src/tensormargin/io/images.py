@@ -37,7 +37,7 @@ from .readers.entries import IMAGE_WORDS, NIFTI, NIFTI_WORDS, OPAQUE, TRANSPAREN
 from .readers.process import ParserFailedError, call
 from .samples import SampleSet
 from .tables import read_table
-from .volumes import oriented, turned_note
+from .volumes import nifti_space, oriented, turned_note
 
 _WORDS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".tif", ".tiff"), "images"),
@@ -202,7 +202,8 @@ def stacked_samples(
     axes = None if affine is None else axes_of_volume(affine, shape)
     if "image" in kind and len(shape) == 3 and shape[-1] == 3:
         axes = axes_of_picture()
-    known = {"target": None, "groups": None, "axes": axes, "notes": (*notes, *more), **known}
+    space = None if affine is None else nifti_space(folder / kept[0], rules)
+    known = {"target": None, "groups": None, "axes": axes, "space": space, "notes": (*notes, *more), **known}
     return SampleSet(data, names=kept, affine=affine, source="", kind=kind, **known)
 
 

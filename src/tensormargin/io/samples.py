@@ -90,6 +90,9 @@ class SampleSet:
         Row and column of each sample in its scene, for what ``tensormargin patches`` wrote.
     left_out : tuple of str
         Names of damaged files that ``skip_damaged`` left out.
+    space : int or None
+        For NIfTI files: the code of the coordinates of the affine, 4 for those of MNI152; a dictionary for several
+        views.
 
     Examples
     --------
@@ -125,6 +128,7 @@ class SampleSet:
     unit: str | Mapping[str, str | None] | None = None
     positions: Array | None = None
     left_out: tuple[str, ...] = ()
+    space: int | Mapping[str, int | None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "loading", dict(self.loading or {}))

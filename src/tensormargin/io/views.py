@@ -393,7 +393,7 @@ def _joined(main: _Main, parts: Mapping[str, SampleSet], coding: Coding | None, 
         }
     stated: dict[str, Any] = {
         name: {view: own for view, part in parts.items() if (own := getattr(part, name)) is not None} or None
-        for name in ("affine", "axes", "unit")
+        for name in ("affine", "axes", "unit", "space")
     }
     values = {
         name: part.confounds[name]

@@ -67,8 +67,8 @@ def load_volumes(path: Path, request: Request) -> SampleSet:
         )
     notes = [f"{path.name} {READ_WHOLE}"] if stays and in_one else []
     notes += in_parts(path, request.lazy, n_bytes) if stays else ()
-    axes = axes_of_volume(affine, data.shape[1:])
-    found = SampleSet(data, None, None, None, affine, "", "4-D NIfTI", tuple(notes), axes=axes)
+    axes, space = axes_of_volume(affine, data.shape[1:]), nifti_space(path, request.rules)
+    found = SampleSet(data, None, None, None, affine, "", "4-D NIfTI", tuple(notes), axes=axes, space=space)
     return found if request.window.events is None else _around_events(path, found, request)
 
 
@@ -101,7 +101,7 @@ def read_runs(folder: Path, names: Sequence[str], request: Request) -> tuple[Any
     """Return the volumes of runs, one after the other, their affine, notes, and the number of volumes of each."""
     headers = [_from_nifti(folder / name, "read_header", request.rules) for name in names]
     shapes = []
-    for name, (shape, own, _) in zip(names, headers, strict=True):
+    for name, (shape, own, *_) in zip(names, headers, strict=True):
         values = np.broadcast_to(0, shape)
         turned_values = values if len(shape) < 3 else oriented(folder / name, values, own, headers[0][1])[0]
         shapes.append(tuple(turned_values.shape))
@@ -133,7 +133,7 @@ def read_volumes(path: Path, request: Request, stays: bool) -> tuple[Any, Array]
     if not stays:
         volumes, affine = read_nifti(path, request.rules)
         return np.moveaxis(volumes, -1, 0), affine
-    shape, affine, _ = _from_nifti(path, "read_header", request.rules)
+    shape, affine, *_ = _from_nifti(path, "read_header", request.rules)
     checked = None if request.lazy.lazy == BLOCKS else request.layout.missing  # as in `lazy_container`
     read = partial(_read_rows, path.resolve(), len(shape), request.rules, checked)
     dtype, last, whole = np.dtype(np.float32), len(shape) - 1, path.name.lower().endswith(".gz")
@@ -169,6 +169,11 @@ def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:
     """Return the shape of a NIfTI file, without axes of length 1 after the third."""
     shape = _from_nifti(path, "read_header", rules)[0]
     return tuple(shape[:3]) if all(size == 1 for size in shape[3:]) else tuple(shape)
+
+
+def nifti_space(path: Path, rules: FileRules) -> int:
+    """Return the code of the coordinates of a NIfTI file."""
+    return int(_from_nifti(path, "read_header", rules)[3])
 
 
 def _read_rows(path: Path, order: int, rules: FileRules, missing: Missing | None, rows: Array) -> Array:

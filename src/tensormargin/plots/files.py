@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import AnyAxes, Axes
+from ..data import AnyAxes, Axes, Orientation
 from ..io import MARK, BadFileError, neutral, replacing, save_array
 from .style import axes_or_empty, mode_label, save_png
 
@@ -31,6 +32,7 @@ def save_map(
     several: str = "auto",
     mode_axes: AnyAxes = None,
     signs: str | Sequence[str] | None = None,
+    space: int | Mapping[str, int | None] | None = None,
 ) -> list[Path]:
     """Write weight maps or activation patterns as NIfTI, ``.npy``, PNG or CSV.
 
@@ -43,7 +45,8 @@ def save_map(
         One map, or several with the binary problems first, as `weight_maps` and `activation_pattern` return them. Of a
         dictionary of several views, each is written to a file of its own, ``NAME-VIEW.nii.gz``.
     affine : array-like of shape (4, 4), optional
-        For NIfTI: maps voxel indices to millimetres; the identity by default. For several views it may be a dictionary.
+        Maps voxel indices to millimetres. For NIfTI, the identity by default; with it, a PNG shows volumes in standard
+        orientation (`plot_volume`). For several views it may be a dictionary.
     background, title : optional
         For PNG: see `plot_map`. With several files, a list of titles, one per file.
     several : {"auto", "last", "files", "no"}, default="auto"
@@ -56,6 +59,9 @@ def save_map(
         What the signs of a map mean, "positive = house, negative = face"; a list for several maps. It is written
         beside the colours and into the metadata of a PNG file ("Description"), into the header of a NIfTI file
         (``descrip``, 80 bytes; if it is longer, also into a header extension) and of a column in a CSV file.
+    space : int, optional
+        For NIfTI: the code of the coordinates of the affine, such as 4 for those of MNI152 (`SampleSet` has that of the
+        samples). For several views it may be a dictionary.
 
     Returns
     -------
@@ -75,10 +81,11 @@ def save_map(
     path = Path(path)
     if isinstance(map, Mapping):
         more: dict[str, Any] = {"background": background, "several": several, "signs": signs}
+        several_given = {"affine": affine, "mode_axes": mode_axes, "space": space}
         return [
             file
             for name, own in map.items()
-            for file in save_map(view_path(path, name), own, **more, **_of_view(name, affine, title, mode_axes))
+            for file in save_map(view_path(path, name), own, **more, **_of_view(name, title, several_given))
         ]
     if isinstance(mode_axes, Mapping):
         raise ValueError(f"mode_axes by name are those of several views; got one map and {list(mode_axes)}")
@@ -95,14 +102,14 @@ def save_map(
         files = [_with(path, str(number)) for number in range(1, len(values) + 1)]
         each = zip(files, values, _per_map(title, len(values)), _per_map(signs, len(values)), strict=True)
         for file, one, own_title, sign in each:
-            _save_one(file, one, affine, background, own_title, mode_axes, sign)
+            _save_one(file, one, (affine, space), background, own_title, mode_axes, sign)
         return files
     if several != "no" and len(values) == 1:
         values = values[0]
     elif several == "last" and _is_nifti(path):
         values = np.moveaxis(values, 0, -1)
     check_map_path(path, values.ndim)
-    _save_one(path, values, affine, background, _per_map(title, 1)[0], mode_axes, signs)
+    _save_one(path, values, (affine, space), background, _per_map(title, 1)[0], mode_axes, signs)
     return [path]
 
 
@@ -115,12 +122,11 @@ def view_path(path: str | Path, view: str) -> Path:
     return _with(Path(path), re.sub(r"[^A-Za-z0-9_.-]+", "_", view))
 
 
-def _of_view(name: str, affine: Any, title: str | Sequence[str] | None, mode_axes: AnyAxes) -> dict[str, Any]:
+def _of_view(name: str, title: str | Sequence[str] | None, by_view: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `save_map` for one of several views, whose name comes first in titles."""
     titles = [f"{name}: {one}" for one in _per_map(title, 1)] if title is not None else [name]
-    affine = affine.get(name) if isinstance(affine, Mapping) else affine
-    axes = mode_axes.get(name) if isinstance(mode_axes, Mapping) else None
-    return {"affine": affine, "title": titles[0] if len(titles) == 1 else titles, "mode_axes": axes}
+    own = {key: value.get(name) if isinstance(value, Mapping) else value for key, value in by_view.items()}
+    return {**own, "title": titles[0] if len(titles) == 1 else titles}
 
 
 def _with(path: Path, more: str) -> Path:
@@ -174,12 +180,16 @@ def _is_nifti(path: str | Path) -> bool:
     return Path(path).name.lower().endswith((".nii", ".nii.gz"))
 
 
-def _save_nifti(path: Path, values: Any, affine: Any, signs: Sequence[str]) -> None:
+def _save_nifti(path: Path, values: Any, place: tuple[Any, Any], signs: Sequence[str]) -> None:
     import nibabel
 
+    affine, space = place
     volume = values.reshape(values.shape + (1,) * (3 - values.ndim)).astype(np.float32)
     make: Any = nibabel.Nifti1Image
     image = make(volume, np.eye(4) if affine is None else np.asarray(affine, np.float64))
+    if space:
+        image.set_sform(image.affine, space)
+        image.set_qform(image.affine, space)
     _describe(image.header, signs)
     image.header["db_name"] = MARK
     with replacing(path) as temporary:
@@ -203,19 +213,29 @@ def _describe(header: Any, signs: Sequence[str]) -> None:
     header["descrip"] = text
 
 
+def _drawn(values: Any, affine: Any, *, mode_axes: Axes | None, **more: Any) -> Any:
+    """Draw a map, a volume with an affine in standard orientation with left and right."""
+    from .maps import plot_map
+    from .volumes import plot_volume
+
+    if affine is not None and values.ndim == 3:
+        with suppress(ValueError):  # of a file that says nothing sensible: shown as any other tensor
+            Orientation.of(affine, values.shape)
+            return plot_volume(values, affine, **more)
+    return plot_map(values, mode_axes=mode_axes, **more)
+
+
 def _save_one(
-    path: Path, values: Any, affine: Any, background: Any, title: str | None, axes: Axes | None, signs: Any
+    path: Path, values: Any, place: tuple[Any, Any], background: Any, title: str | None, axes: Axes | None, signs: Any
 ) -> None:
-    """Write a map as NIfTI, as ``.npy``, or as the figure that `plot_map` draws."""
+    """Write a map as NIfTI, as ``.npy``, or as a figure; ``place`` is its affine and the code of its coordinates."""
     meanings = [signs] if isinstance(signs, str) else list(signs or [])
     if _is_nifti(path):
-        return _save_nifti(path, values, affine, meanings)
+        return _save_nifti(path, values, place, meanings)
     if path.suffix.lower() == ".npy":
         with replacing(path) as temporary, temporary.open("wb") as file:
             return save_array(file, values)
-    from .maps import plot_map
-
-    drawn = plot_map(values, background=background, title=title, mode_axes=axes, label="; ".join(meanings))
+    drawn = _drawn(values, place[0], background=background, title=title, label="; ".join(meanings), mode_axes=axes)
     known = {name: text for name, text in (("Title", title), ("Description", "; ".join(meanings))) if text}
     with replacing(path) as temporary:
         save_png(temporary, drawn, known)

@@ -125,6 +125,7 @@ def _of_samples(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes)
         _add_components(chain, problems, axes, groups)
     heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
     text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
+    text += f" Samples are shown as they are after preparation: {chain.before_maps}." if chain.before_maps else ""
     text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
     if len(problems) < len(names):
         text += f" Shown: {len(problems)} of {len(names)} binary problems."

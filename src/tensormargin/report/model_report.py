@@ -366,6 +366,9 @@ def _words_on_maps(found: ModelMaps, maps: Mapping[str, Array], whose: str) -> s
         f"The pattern is of {whose}."
         if "activation pattern" in maps
         else "The pattern needs the samples: tensormargin report MODEL DATA.",
+        f"Samples are shown as they are after preparation: {found.chain.before_maps}."
+        if found.chain.before_maps
+        else "",
         f"Shown: the first {count} of {len(names)} binary problems." if count < len(names) else "",
         f"{features}." if features else "",
     ]

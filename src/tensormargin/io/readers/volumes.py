@@ -25,18 +25,24 @@ _SHORTEST, _LONGEST = 0.01, 60.0  # repetition times, in seconds
 
 
 class Header(NamedTuple):
-    """Shape, affine and repetition time in seconds (None if it is not plausible) of a NIfTI file."""
+    """Shape, affine, repetition time in seconds (None if it is not plausible) and space of a NIfTI file.
+
+    ``space`` is the code of the coordinates of the affine, such as 4 for those of MNI152.
+    """
 
     shape: tuple[int, ...]
     affine: Array
     tr: float | None
+    space: int
 
 
 def read_header(path: Path, rules: FileRules) -> Header:
     """Return shape, affine and repetition time."""
     with _opened(path) as (image, _):
         affine = np.asarray(image.affine, np.float64)
-        return Header(tuple(map(int, image.shape)), affine, _repetition_time(image.header))
+        header = image.header
+        space = int(header["sform_code"]) or int(header["qform_code"])
+        return Header(tuple(map(int, image.shape)), affine, _repetition_time(header), space)
 
 
 def _repetition_time(header: Any) -> float | None:
