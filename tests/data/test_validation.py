@@ -191,7 +191,7 @@ class TestWhoeverTakesLabels:
         assert table["group"].tolist() == (np.arange(40) // 5).tolist()
 
 
-@pytest.mark.parametrize("kind", [str, object])
+@pytest.mark.parametrize("kind", [str, object, ">U9"])
 def test_text_that_nothing_can_write_is_refused_before_a_fit(kind, tmp_path):
     """Half a surrogate pair, as in damaged names, ended in a traceback of matplotlib, or when the model was saved."""
     X, y = np.random.default_rng(0).normal(size=(12, 2, 3)), np.array(["calm", "ang\ud800st"], kind)[np.arange(12) % 2]

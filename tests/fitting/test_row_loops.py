@@ -77,6 +77,37 @@ def test_descent_minimises_over_the_box(way, dtype, n, width):
     np.testing.assert_allclose(gradient[~at_lower & ~at_upper], 0.0, atol=1e-4)
 
 
+@compiled
+@every_type
+def test_arrays_that_do_not_fit_together_are_refused(dtype):
+    rows, long, seed = rows_of((5, 3), dtype), np.zeros(6), np.array([1], np.uint64)
+    calls = [
+        lambda: row_loops.multiply(rows, np.zeros(2), np.zeros(5)),
+        lambda: row_loops.multiply(rows, np.zeros(3), np.zeros(4)),
+        lambda: row_loops.combine(rows, long, np.zeros(3)),
+        lambda: row_loops.add_moments(rows, np.zeros(3), long, long, np.zeros((3, 3))),
+        lambda: row_loops.add_moments(rows, np.zeros(3), long[:5], long[:5], np.zeros((2, 3))),
+        lambda: row_loops.descend((rows, long, long, long), long, np.zeros(3), seed, 1e-9, 10),
+        lambda: row_loops.descend((rows, *[long[:5]] * 3), long[:5], np.zeros(2), seed, 1e-9, 10),
+        lambda: row_loops.descend_products(
+            (np.eye(5), long[:5], 1.0), (long[:5],) * 3, (long, long, np.zeros(1)), seed, 1e-9, 10
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"needs arrays with \[.*\] entries; got"):
+            call()
+
+
+@compiled
+def test_arrays_of_other_types_are_refused():
+    rows = rows_of((5, 3), float)
+    for vector in (np.zeros(3, np.int64), np.zeros(3, np.float32), np.zeros(6)[::2]):
+        with pytest.raises(TypeError, match="contiguous array of float64"):
+            row_loops.multiply(rows, vector, np.zeros(5))
+    with pytest.raises(TypeError, match="contiguous array of uint64"):
+        row_loops.descend((rows, *[np.zeros(5)] * 3), np.zeros(5), np.zeros(3), np.array([1]), 1e-9, 10)
+
+
 @both_ways
 def test_a_row_of_zeros_goes_to_its_upper_bound(way):
     beta, u = np.zeros(2), np.zeros(1)

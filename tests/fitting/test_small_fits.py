@@ -8,6 +8,7 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +142,46 @@ def test_only_arrays_that_c_can_read_are_passed_to_it():
     objective = problem.objective
     strengths, limits = small_problems.strengths(objective), small_problems.limits()
     for design in (np.ones((20, 4), np.float32), np.ones((4, 20)).T):
-        with pytest.raises(TypeError, match="contiguous array of float64 or int64"):
+        with pytest.raises(TypeError, match="contiguous array of float64"):
             native.NativeCall(
                 "tensormargin_solve_small",
                 *(20, 4, design, problem.signs, objective.weights, strengths, 1.0, limits),
                 *(np.zeros(20), np.zeros(20), answer),
+                sizes=(80, 20, 20, 3, 7, 20, 20, 4),
             )
+
+
+@compiled
+@pytest.mark.parametrize("which", range(3))
+def test_arrays_of_a_block_that_do_not_fit_together_are_refused(which):
+    problem, design = margin_problem(20), np.ones((20, 4))
+    start, objective = np.zeros(20), problem.objective
+    if which == 0:
+        problem = replace(problem, signs=problem.signs[:-1])
+    elif which == 1:
+        problem = replace(problem, objective=replace(objective, weights=objective.weights[1:]))
+    else:
+        start = np.zeros(19)
+    with pytest.raises(ValueError, match=r"tensormargin_solve_small needs arrays with \[80, 20, 20, 3"):
+        solve_small_block(design, problem, start, 1e-9)
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("rows", "labels", "words"),
+    [
+        ([0, 1, 6], 3, "rows must be whole numbers from 0 to 5; got 0 to 6"),
+        ([-1, 1, 2], 3, "rows must be whole numbers from 0 to 5; got -1 to 2"),
+        ([0.0, 1.0, 2.0], 3, "rows must be whole numbers; got float64"),
+        ([0, 1, 2], 2, r"needs arrays with .* entries"),
+    ],
+)
+def test_rows_outside_the_inner_products_are_refused(rows, labels, words):
+    grams, ranges = np.eye(6)[None], np.array([[1e-292, 1e308, 1e12]])
+    kind, strengths = (True, False), np.array([1.0, 1.0, 1.0])
+    signs, weights = np.ones(labels), np.full(labels, 1 / 3)
+    with pytest.raises(ValueError, match=words):
+        small_problems.solve_flat(grams, np.ones(1), ranges, [np.array(rows)], signs, weights, strengths, kind)
 
 
 @compiled
@@ -390,13 +425,13 @@ class TestLibrary:
     def test_the_signatures_are_those_of_the_sources(self):
         found = self.prototypes()
         assert set(found) == set(native._ARGUMENTS)
+        arrays = {"float": "_Singles", "double": "_Doubles", "int64_t": "_Whole", "uint64_t": "_Seed"}
         for name, parameters in found.items():
-            kinds = [
-                (native._Singles if "float " in one else native._ARRAY)
-                if "*" in one
-                else (native._INTEGER if "int64_t" in one else native._NUMBER)
-                for one in parameters
-            ]
+            kinds = []
+            for one in parameters:
+                (kind,) = (word for word in one.replace("*", " ").split() if word in arrays)
+                plain = native._INTEGER if kind == "int64_t" else native._NUMBER
+                kinds.append(getattr(native, arrays[kind]) if "*" in one else plain)
             assert kinds == native._ARGUMENTS[name]
 
     def test_the_version_is_that_of_the_sources(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tensormargin import Tensorize, TensorMarginClassifier
 from tensormargin.datasets import load_basic_motions
 from tensormargin.fitting import without_native
 from tensormargin.transformers import Convolutions
+from tensormargin.transformers.representations._loops import Loops, convolutions, proportions, winners
 
 
 @pytest.fixture
@@ -126,3 +128,59 @@ def test_without_compiled_code_the_digits_are_the_same(channels, kernels, size):
         plain = Convolutions(n_features=1000, channels=channels, kernels=kernels).fit(X)
         np.testing.assert_array_equal(plain.biases_, compiled.biases_)
         np.testing.assert_array_equal(plain.transform(X), expected)
+
+
+SAMPLES = np.zeros((2, 3, 20), np.float32)
+PLACES = {
+    "taps": np.tile([0, 4, 8], (2, 1)),
+    "values": np.ones((2, 3), np.float32),
+    "dilations": np.array([1, 2]),
+    "starts": np.arange(5),
+    "channels": np.array([0, 1, 2, 0]),
+}
+WRONG_PLACES = {
+    "a tap outside": ({"taps": np.tile([0, 4, 9], (2, 1))}, "taps of a kernel must be whole numbers from 0 to 8"),
+    "four taps": ({"taps": np.zeros((2, 4), int), "values": np.ones((2, 4), np.float32)}, "every kernel needs 3 or 9"),
+    "too few values": ({"values": np.ones((1, 3), np.float32)}, "each with a value"),
+    "no dilation": ({"dilations": np.array([0, 1])}, "dilations must be whole numbers from 1 to 20; got 0 to 1"),
+    "a long dilation": ({"dilations": np.array([1, 2**60])}, "dilations must be whole numbers from 1 to 20"),
+    "dilations of another type": ({"dilations": np.array([1.0, 2.0])}, "dilations must be whole numbers; got float64"),
+    "a start behind the channels": ({"starts": np.array([0, 1, 2, 3, 9])}, "starts of channels must be .* from 0 to 4"),
+    "starts that descend": ({"starts": np.array([0, 3, 1, 3, 4])}, "starts of channels must not descend"),
+    "too few places": ({"starts": np.arange(4)}, "places must be combinations x 2 kernels x 2 dilations; got 3"),
+    "a channel outside": (
+        {"channels": np.array([0, 1, 3, 0])},
+        "channels must be whole numbers from 0 to 2; got 0 to 3",
+    ),
+    "a negative channel": ({"channels": np.array([0, -1, 2, 0])}, "channels must be whole numbers from 0 to 2"),
+}
+
+
+@pytest.mark.parametrize("way", [nullcontext, without_native])
+@pytest.mark.parametrize("case", WRONG_PLACES)
+def test_indices_out_of_range_never_reach_memory(case, way):
+    change, words = WRONG_PLACES[case]
+    loops = Loops(-1.0, **{**PLACES, **change})
+    with way(), pytest.raises(ValueError, match=words):
+        convolutions(SAMPLES, np.zeros(len(loops.starts) - 1, int), loops)
+    with way(), pytest.raises(ValueError, match=words):
+        proportions(SAMPLES, loops, np.zeros((len(loops.starts) - 1, 2), np.float32))
+    if "taps" in change or "values" in change:
+        return
+    kernels = np.zeros((2, 1, 4, 9), np.float32)
+    words = words.replace("places must be combinations x 2 kernels x 2 dilations; got 3", "kernels must have the shape")
+    with way(), pytest.raises(ValueError, match=words):
+        winners(SAMPLES, kernels, loops.dilations, loops.starts, loops.channels)
+
+
+def test_rows_and_biases_belong_to_the_places():
+    loops = Loops(-1.0, **PLACES)
+    assert convolutions(SAMPLES, np.zeros(4, int), loops).shape == (4, 20)
+    for rows, words in ((np.full(4, 2), "rows must be whole numbers from 0 to 1"), (np.zeros(3, int), "needs a row")):
+        with pytest.raises(ValueError, match=words):
+            convolutions(SAMPLES, rows, loops)
+    for shape in ((3, 2), (4,)):
+        with pytest.raises(ValueError, match="every place needs biases"):
+            proportions(SAMPLES, loops, np.zeros(shape, np.float32))
+    with pytest.raises(TypeError, match="contiguous array of float32"):
+        proportions(SAMPLES.astype(float), loops, np.zeros((4, 2), np.float32))

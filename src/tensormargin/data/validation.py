@@ -341,7 +341,7 @@ def check_writable(vector: Array, name: str) -> None:
     """Raise ValueError for text with a half of a surrogate pair, which no file, figure or terminal can contain."""
     if vector.dtype.kind not in "OU":
         return
-    text = vector.astype(str)
+    text = vector.astype(str) if vector.dtype.kind == "O" else vector.astype(vector.dtype.newbyteorder("="))
     letters = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), text.itemsize // 4)
     halves = np.any(letters >> 11 == 0xD800 >> 11, axis=1)
     if halves.any():

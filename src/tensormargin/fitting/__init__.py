@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .formats.full import FullWeight
     from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, count_problems, predicted_codes
     from .multiclass import problem_classes
-    from .native import ABI, native_compiler, run_native, without_native
+    from .native import ABI, check_indices, native_compiler, run_native, without_native
     from .objective import Certificate, MarginProblem, Objective
     from .samples.base import (
         OFFSET_LOSS,

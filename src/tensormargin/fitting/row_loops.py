@@ -24,11 +24,9 @@ def add_moments(
     9 instead of 34 ms).
     """
     both = np.ascontiguousarray(weights, np.float64), np.ascontiguousarray(signed_weights, np.float64)
-    rows = np.ascontiguousarray(samples)
-    if (
-        run_native(_named("add_moments", rows), *rows.shape, rows, np.ascontiguousarray(pivot, rows.dtype), *both, sums)
-        is None
-    ):
+    rows, less = np.ascontiguousarray(samples), np.ascontiguousarray(pivot, samples.dtype)
+    (n, width), name = rows.shape, _named("add_moments", rows)
+    if run_native(name, n, width, rows, less, *both, sums, sizes=(rows.size, width, n, n, 3 * width)) is None:
         shifted = rows.astype(np.float64) - pivot
         sums[:2] += np.stack(both) @ shifted
         sums[2, 0] += np.einsum("i,ij,ij->", both[0], shifted, shifted)
@@ -37,14 +35,16 @@ def add_moments(
 def multiply(rows: Array, vector: FloatArray, out: FloatArray) -> None:
     """Write ``rows @ vector`` to ``out``, summing float32 rows in float64 without copying them."""
     rows = np.ascontiguousarray(rows)
-    if run_native(_named("multiply", rows), *rows.shape, rows, vector, out) is None:
+    n, width = rows.shape
+    if run_native(_named("multiply", rows), n, width, rows, vector, out, sizes=(rows.size, width, n)) is None:
         np.matmul(rows.astype(np.float64, copy=False), vector, out=out)
 
 
 def combine(rows: Array, weights: FloatArray, out: FloatArray) -> None:
     """Add ``weights @ rows`` to ``out`` in float64, without copying float32 rows."""
     rows, weights = np.ascontiguousarray(rows), np.ascontiguousarray(weights, np.float64)
-    if run_native(_named("combine", rows), *rows.shape, rows, weights, out) is None:
+    n, width = rows.shape
+    if run_native(_named("combine", rows), n, width, rows, weights, out, sizes=(rows.size, n, width)) is None:
         out += weights @ rows.astype(np.float64, copy=False)
 
 
@@ -64,8 +64,10 @@ def descend(
     that shuffles the coordinates.
     """
     rows, squares, lower, upper = (np.ascontiguousarray(part) for part in problem)
-    order, name = np.arange(len(rows), dtype=np.int64), _named("descend", rows)
-    used = run_native(name, *rows.shape, rows, squares, lower, upper, beta, u, order, seed, target, max_epochs)
+    (n, width), order = rows.shape, np.arange(len(rows), dtype=np.int64)
+    given = rows, squares, lower, upper, beta, u, order, seed
+    sizes = rows.size, n, n, n, n, width, n, 1
+    used = run_native(_named("descend", rows), n, width, *given, target, max_epochs, sizes=sizes)
     return (
         _descend_in_python((rows, squares, lower, upper), beta, u, seed, target, max_epochs) if used is None else used
     )
@@ -85,9 +87,10 @@ def descend_products(
     what matrix and v make of the signed ones, all in place.
     """
     (matrix, vector, factor), (signs, lower, upper), (beta, scores, along) = products, bounds, point
-    order = np.arange(len(beta), dtype=np.int64)
-    given = len(beta), matrix, vector, factor, signs, lower, upper, beta, scores, along, order, seed
-    used = run_native("tensormargin_descend_products", *given, target, max_epochs)
+    n, order = len(beta), np.arange(len(beta), dtype=np.int64)
+    given = n, matrix, vector, factor, signs, lower, upper, beta, scores, along, order, seed
+    sizes = n * n, n, n, n, n, n, n, 1, n, 1
+    used = run_native("tensormargin_descend_products", *given, target, max_epochs, sizes=sizes)
     if used is not None:
         return used
     squares = np.diagonal(matrix) + factor * vector**2

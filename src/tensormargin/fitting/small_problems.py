@@ -17,6 +17,7 @@ from .formats import Weight
 from .objective import BlockSolution, Certificate, MarginProblem, Objective
 from .samples.base import Samples
 
+_N_LIMITS = 7
 _MOST_MODES, _RECORDED, _NO_START = 16, 4, 4  # as in small_fit.c
 _MOST_RECORDS = 10_000  # sweeps of one call
 _GAP = 1e-12  # small problems are solved to the last digits, so that their solution does not depend on the way there
@@ -57,13 +58,14 @@ def solve_small_block(
     objective = problem.objective
     design = np.ascontiguousarray(design, np.float64)
     beta = objective.mu2 * objective.weights if start is None else start.copy()
-    vector, found = np.empty(design.shape[1]), np.empty(4)
+    (n, d), vector, found = design.shape, np.empty(design.shape[1]), np.empty(4)
     solve = native.NativeCall(
         "tensormargin_solve_small",
-        *design.shape,
+        *(n, d),
         *(design, problem.signs, objective.weights, strengths(objective)),
         problem.bias_scale,
         *(limits(wide), beta, vector, found),
+        sizes=(n * d, n, n, 3, _N_LIMITS, n, d, 4),
     )
     failed = solve()
     intercept, *values = found.tolist()
@@ -106,14 +108,18 @@ def solve_flat(
     """
     if not native.has_native("tensormargin_solve_flat"):
         return None
-    ends = np.cumsum([len(own) for own in rows])
-    found = FlatAnswers(np.empty(ends[-1]), np.empty((len(rows), len(grams))), np.empty((len(rows), 4)))
+    problems, (views, n, _) = len(rows), grams.shape
+    every, ends = np.concatenate(rows), np.cumsum([len(own) for own in rows])
+    native.check_indices("rows", every, 0, n - 1)
+    found = FlatAnswers(np.empty(len(every)), np.empty((problems, views)), np.empty((problems, 4)))
     solve = native.NativeCall(
         "tensormargin_solve_flat",
-        grams.shape[1],
-        len(grams),
-        *(grams, scales, ranges, len(rows), ends, np.concatenate(rows), signs, weights, strengths),
+        *(n, views, grams, scales, ranges, problems, ends, every, signs, weights, strengths),
         *(np.array(kind, np.int64), limits(), *found),
+        sizes=(
+            *(views * n * n, views, 3 * views, problems, *[len(every)] * 3, 3),
+            *(2, _N_LIMITS, len(every), problems * views, 4 * problems),
+        ),
     )
     return None if solve() else found
 
@@ -171,24 +177,21 @@ class SmallFit:
         ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
         own, kept = self._components, self._kept() if from_all else None
         components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted], np.int64)
+        n, rules = len(objective.weights), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)
+        n_entries = sum(prod(sizes or ranks) for ranks, sizes in self._shapes)
+        n_core = sum(prod(ranks) for ranks, _ in self._shapes)
+        n_factors = sum(size * rank for pair in self._shapes for rank, size in zip(*pair, strict=False))
+        n_factors += 0 if own is None else sum(part.size for part in (*own.factors, own.lengths))
         fit = native.NativeCall(
             "tensormargin_fit",
-            len(objective.weights),
-            len(orders),
-            *(
-                orders,
-                sizes,
-                ranks,
-                components,
-                self._samples.columns,
-                kept,
-                self._problem.signs,
-                objective.weights,
-                strengths(objective),
+            *(n, len(orders), orders, sizes, ranks, components, self._samples.columns, kept),
+            *(self._problem.signs, objective.weights, strengths(objective), self._problem.bias_scale),
+            *(limits(self._format.wide), rules, core, factors, self.beta, state, records),
+            sizes=(
+                *(len(self._shapes), sizes.size, ranks.size, 2, n_entries * n),
+                *(() if kept is None else ((n + 1) * (n_entries + n + 1),)),
+                *(n, n, 3, _N_LIMITS, 10, 2 * n_core, 2 * n_factors, 2 * n, 5, 2 * most * _RECORDED),
             ),
-            self._problem.bias_scale,
-            *(limits(self._format.wide), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)),
-            *(core, factors, self.beta, state, records),
         )
         failed = fit()
         if kept is not None and kept[-1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -13,32 +13,63 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime import Array
+
 _LIBRARY = Path(__file__).parent / "small.so"
 
 
 class _Singles(ctypes.c_void_p):
-    """An array of float32; all others are float64, int64 or uint64."""
+    """An array of float32."""
 
 
-_INTEGER, _NUMBER, _ARRAY = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-_LOOPS = [_ARRAY, _NUMBER, _ARRAY, _Singles, *[_ARRAY] * 3, _Singles]
+class _Doubles(ctypes.c_void_p):
+    """An array of float64."""
+
+
+class _Whole(ctypes.c_void_p):
+    """An array of int64."""
+
+
+class _Seed(ctypes.c_void_p):
+    """An array of uint64."""
+
+
+_INTEGER, _NUMBER = ctypes.c_int64, ctypes.c_double
+_LOOPS = [_Whole, _NUMBER, _Whole, _Singles, *[_Whole] * 3, _Singles]
 _ARGUMENTS: dict[str, list[Any]] = {
-    "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_ARRAY] * 4, _NUMBER, *[_ARRAY] * 4],
-    "tensormargin_solve_flat": [*[_INTEGER] * 2, *[_ARRAY] * 3, _INTEGER, *[_ARRAY] * 10],
-    "tensormargin_fit": [_INTEGER, _INTEGER, *[_ARRAY] * 9, _NUMBER, *[_ARRAY] * 7],
-    "tensormargin_descend_products": [_INTEGER, *[_ARRAY] * 2, _NUMBER, *[_ARRAY] * 8, _NUMBER, _INTEGER],
-    "tensormargin_convolutions": [*_LOOPS, _INTEGER, _ARRAY, _Singles],
+    "tensormargin_solve_small": [_INTEGER, _INTEGER, *[_Doubles] * 4, _NUMBER, *[_Doubles] * 4],
+    "tensormargin_solve_flat": [
+        *[_INTEGER] * 2,
+        *[_Doubles] * 3,
+        _INTEGER,
+        *[_Whole] * 2,
+        *[_Doubles] * 3,
+        _Whole,
+        *[_Doubles] * 4,
+    ],
+    "tensormargin_fit": [_INTEGER, _INTEGER, *[_Whole] * 4, *[_Doubles] * 5, _NUMBER, *[_Doubles] * 7],
+    "tensormargin_descend_products": [
+        _INTEGER,
+        *[_Doubles] * 2,
+        _NUMBER,
+        *[_Doubles] * 6,
+        _Whole,
+        _Seed,
+        _NUMBER,
+        _INTEGER,
+    ],
+    "tensormargin_convolutions": [*_LOOPS, _INTEGER, _Whole, _Singles],
     "tensormargin_proportions": [*_LOOPS, *[_INTEGER] * 3, *[_Singles] * 2],
-    "tensormargin_winners": [_ARRAY, *[_Singles] * 2, *[_ARRAY] * 3, _Singles],
+    "tensormargin_winners": [_Whole, *[_Singles] * 2, *[_Whole] * 3, _Singles],
 }
-for _name, _rows in (("float32", _Singles), ("float64", _ARRAY)):
+for _name, _rows in (("float32", _Singles), ("float64", _Doubles)):
     _ARGUMENTS |= {
-        f"tensormargin_multiply_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 2],
-        f"tensormargin_combine_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 2],
-        f"tensormargin_add_moments_{_name}": [_INTEGER, _INTEGER, *[_rows] * 2, *[_ARRAY] * 3],
-        f"tensormargin_descend_{_name}": [_INTEGER, _INTEGER, _rows, *[_ARRAY] * 7, _NUMBER, _INTEGER],
+        f"tensormargin_multiply_{_name}": [_INTEGER, _INTEGER, _rows, *[_Doubles] * 2],
+        f"tensormargin_combine_{_name}": [_INTEGER, _INTEGER, _rows, *[_Doubles] * 2],
+        f"tensormargin_add_moments_{_name}": [_INTEGER, _INTEGER, *[_rows] * 2, *[_Doubles] * 3],
+        f"tensormargin_descend_{_name}": [_INTEGER, _INTEGER, _rows, *[_Doubles] * 5, _Whole, _Seed, _NUMBER, _INTEGER],
     }
-_TYPES = {_Singles: (np.dtype(np.float32),), _ARRAY: tuple(map(np.dtype, ("float64", "int64", "uint64")))}
+_TYPES = {kind: np.dtype(name) for kind, name in zip((_Singles, _Doubles, _Whole, _Seed), "fdqQ", strict=True)}
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
 ABI = 8
@@ -49,21 +80,38 @@ class NativeCall:
     """A call of a compiled function (see `has_native`), which runs without Python's global lock.
 
     It takes numbers and C-contiguous arrays of the types that the function reads, and can be made again and again:
-    arrays are read and written in place.
+    arrays are read and written in place. The function gets nothing but their addresses, so ``sizes`` are how many
+    entries it reads or writes in each of them; what it takes for indices is checked by `check_indices`.
     """
 
-    def __init__(self, name: str, *arguments: Any) -> None:
+    def __init__(self, name: str, *arguments: Any, sizes: Sequence[int]) -> None:
         self._function = _function(name)
-        self._kept = arguments  # keeps the arrays alive, of which the function gets nothing but the addresses
+        self._kept = arguments  # keeps the arrays alive
         self._plain = tuple(map(_plain, arguments, _ARGUMENTS[name]))
+        found = [argument.size for argument in arguments if isinstance(argument, np.ndarray)]
+        if found != list(sizes):
+            raise ValueError(
+                f"{name} needs arrays with {list(sizes)} entries; got {found}. Pass arrays that fit together"
+            )
 
     def __call__(self) -> int:
         return int(self._function(*self._plain))
 
 
-def run_native(name: str, *arguments: Any) -> int | None:
+def run_native(name: str, *arguments: Any, sizes: Sequence[int]) -> int | None:
     """Return what a compiled function returns; None if it was not compiled, and Python has to do its work."""
-    return NativeCall(name, *arguments)() if has_native(name) else None
+    return NativeCall(name, *arguments, sizes=sizes)() if has_native(name) else None
+
+
+def check_indices(name: str, indices: Array, least: int, most: int) -> None:
+    """Raise ValueError if indices are no whole numbers in a range; compiled code would read or write anywhere."""
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be whole numbers; got {indices.dtype}. Cast them to int64")
+    if indices.size and (indices.min() < least or indices.max() > most):
+        raise ValueError(
+            f"{name} must be whole numbers from {least} to {most}; got {indices.min()} to {indices.max()}. Fit again, "
+            "or get the file of the model again"
+        )
 
 
 @cache
@@ -135,7 +183,6 @@ def _plain(argument: Any, kind: Any) -> Any:
     """Return the address of an array; a number as it is."""
     if not isinstance(argument, np.ndarray):
         return argument
-    if argument.dtype not in _TYPES[kind] or not argument.flags.c_contiguous:
-        rule = " or ".join(map(str, _TYPES[kind]))
-        raise TypeError(f"compiled code takes a contiguous array of {rule} here; got {argument.dtype}")
+    if argument.dtype != _TYPES[kind] or not argument.flags.c_contiguous:
+        raise TypeError(f"compiled code takes a contiguous array of {_TYPES[kind]} here; got {argument.dtype}")
     return argument.__array_interface__["data"][0]  # the attribute ``ctypes`` takes three times as long

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...fitting import run_native
+from ...fitting import check_indices, run_native
 from ...runtime import Array
 
 LENGTH = 9
@@ -33,10 +33,23 @@ class Loops(NamedTuple):
     channels: Array
 
     def run(self, name: str, samples: Array, *more: Array | int) -> bool:
-        """Return whether a compiled function did it."""
+        """Return whether a compiled function did it; raise ValueError for what it could not index."""
+        _check_places(samples, self.dilations, self.starts, self.channels)
+        check_indices("taps of a kernel", self.taps, 0, LENGTH - 1)
+        if self.taps.ndim != 2 or self.taps.shape != self.values.shape or self.taps.shape[1] not in (3, LENGTH):
+            raise ValueError(
+                f"every kernel needs 3 or {LENGTH} taps, each with a value; got taps of shape {self.taps.shape} and "
+                f"values of shape {self.values.shape}"
+            )
+        if (len(self.starts) - 1) % (len(self.taps) * len(self.dilations)):
+            raise ValueError(
+                f"places must be combinations x {len(self.taps)} kernels x {len(self.dilations)} dilations; got "
+                f"{len(self.starts) - 1}"
+            )
         shape = np.array([*self.taps.shape, len(self.dilations), *samples.shape[1:]], np.int64)
         taps, dilations, starts, channels = map(_whole, (self.taps, self.dilations, self.starts, self.channels))
-        return _ran(name, shape, self.background, taps, self.values, dilations, starts, channels, samples, *more)
+        given = shape, self.background, taps, self.values, dilations, starts, channels, samples
+        return _ran(name, *given, *more)
 
     def places(self) -> Iterator[tuple[int, int, Array, Array, Array]]:
         """Yield kernel, number of the dilation, taps, their values and channels of each place."""
@@ -46,12 +59,22 @@ class Loops(NamedTuple):
             yield kernel, which, self.taps[kernel], self.values[kernel], own
 
 
+def _check_places(samples: Array, dilations: Array, starts: Array, channels: Array) -> None:
+    """Raise ValueError unless dilations fit into samples, and the channels of each place are channels of them."""
+    check_indices("dilations", dilations, 1, samples.shape[2])
+    check_indices("starts of channels", starts, 0, len(channels))
+    check_indices("channels", channels, 0, samples.shape[1] - 1)
+    if np.any(np.diff(starts) < 0):
+        raise ValueError("starts of channels must not descend. Fit again, or get the file of the model again")
+
+
 def _whole(numbers: Array) -> Array:
     return np.ascontiguousarray(numbers, np.int64)
 
 
 def _ran(name: str, *arguments: Array | float) -> bool:
-    failed = run_native(name, *arguments)
+    sizes = [one.size for one in arguments if isinstance(one, np.ndarray)]  # checked by the callers
+    failed = run_native(name, *arguments, sizes=sizes)
     if failed:
         raise MemoryError("no memory is left for convolutions")
     return failed is not None
@@ -59,6 +82,9 @@ def _ran(name: str, *arguments: Array | float) -> bool:
 
 def convolutions(samples: Array, rows: Array, loops: Loops) -> Array:
     """Return one convolution per place, of the sample, kernel, dilation and channels that belong to it."""
+    check_indices("rows", rows, 0, len(samples) - 1)
+    if len(rows) != len(loops.starts) - 1:
+        raise ValueError(f"every place needs a row; got {len(rows)} rows for {len(loops.starts) - 1} places")
     out = np.empty((len(rows), samples.shape[2]), np.float32)
     if not loops.run("tensormargin_convolutions", samples, len(rows), _whole(rows), out):
         for place, (_, which, *kernel) in enumerate(loops.places()):
@@ -72,6 +98,8 @@ def proportions(samples: Array, loops: Loops, biases: Array) -> Array:
 
     Every other combination of kernel and dilation leaves out the ends, where a kernel reaches beyond the sample.
     """
+    if biases.ndim != 2 or len(biases) != len(loops.starts) - 1:
+        raise ValueError(f"every place needs biases; got {biases.shape} for {len(loops.starts) - 1} places")
     out = np.empty((len(samples), *biases.shape), np.float32)
     if loops.run("tensormargin_proportions", samples, len(samples), *biases.shape, biases, out):
         return out
@@ -120,6 +148,12 @@ def winners(samples: Array, kernels: Array, dilations: Array, starts: Array, cha
     result is the smallest one.
     """
     groups, count = kernels.shape[1:3]
+    _check_places(samples, dilations, starts, channels)
+    if kernels.shape != (2, groups, count, LENGTH) or len(starts) - 1 != 2 * groups * len(dilations):
+        raise ValueError(
+            f"kernels must have the shape (2, groups, kernels, {LENGTH}), with channels for each signal, group and "
+            f"dilation; got {kernels.shape} and {len(starts) - 1} places"
+        )
     out = np.zeros((len(samples), 2, groups, len(dilations), count, 2), np.float32)
     shape = np.array([*samples.shape, groups, count, len(dilations)], np.int64)
     where = map(_whole, (dilations, starts, channels))
