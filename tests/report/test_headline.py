@@ -12,8 +12,9 @@ from conftest import run
 
 from tensormargin import TensorMarginClassifierCV, nested_evaluation
 from tensormargin.io import less_probable, unequal_classes
+from tensormargin.report import model_report
 from tensormargin.report.sections import curves_section, predictions_section
-from tensormargin.report.sentences import evaluation_lines, model_sentence
+from tensormargin.report.sentences import RULES, evaluation_lines, model_sentence
 
 PLAIN = ("--decomposition", "cp", "--rank", 1, "--folds", 3, "--outer-folds", 4)
 EVALUATION = {
@@ -92,6 +93,7 @@ class TestGroups:
         assert "groups fails: rec3 (" in printed
         assert re.search(r"Accuracy by group, worst first: rec3 \([\d.]+ %\), rec\d", printed)
         assert '<section id="groups"' in page
+        assert len(re.findall(r"<td>tests rec\d, rec\d</td>", page)) == 4
 
     def test_are_in_the_facts_of_the_model(self, fitted):
         done = run("inspect", fitted[0] / "eeg.skops", "--json")
@@ -252,3 +254,23 @@ def test_predictions_count_what_is_not_the_most_probable_class(tmp_path):
     assert json.loads(done.stdout)["n_less_probable"] == n_less > 0
     told = run("predict", tmp_path / "x.skops", tmp_path / "x.npz", "-o", tmp_path / "p.csv")
     assert less_probable(n_less) in told.stdout
+
+
+def test_figures_of_a_search_state_the_rule_beside_what_scored_higher(monkeypatch):
+    captions = []
+    monkeypatch.setattr(model_report, "picture", lambda *_, caption, **options: captions.append(caption))
+    rng, y = np.random.default_rng(1), np.arange(60) % 2
+    X = rng.normal(size=(60, 3, 4))
+    grid = {"decompositions": ("full", "cp"), "ranks": (1, 2), "lams": (0.01, 1.0, 100.0), "mus": (1.0,), "cv": 3}
+    search = TensorMarginClassifierCV(**grid, rule="simplest", exhaustive=True).fit(X, y)
+    scores = search.cv_results_["mean_test_score"] = np.linspace(0.5, 0.9, 9)
+    for selected, said in ((8, ""), (7, " 1 model scored higher than the selected one."), (4, " 4 models scored ")):
+        search.best_index_, search.best_score_ = selected, float(scores[selected])
+        captions.clear()
+        model_report.chosen_section(search, {})
+        assert len(captions) == 2
+        for caption in captions:
+            *_, rule, rest = caption.partition(f"The rule is to take {RULES['simplest']}.")
+            assert rule
+            assert rest.startswith(said)
+            assert bool(rest) == bool(said)

@@ -570,6 +570,8 @@ def test_dropped_candidates_are_not_drawn_and_ties_are_called_ties():
     ax = plot_search(results, chosen=1)
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0.1, 1.0, 10.0])
     assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == "selected: 0.900,\ntied with 1 other"
+    ax = plot_search(results, chosen=2)
+    assert ax.get_legend().get_texts()[-1].get_text() == "selected: 0.800 (best: 0.900)"
     np.testing.assert_array_equal(plot_ranks(results).lines[0].get_ydata(), [0.9])
     evaluation = {**EVALUATION, "repeats": 1, "scheme": "2 folds", "folds": [], "n_untested": 0}
     evaluation["difference"] = {**EVALUATION["difference"], "method": "x", "p_value": 1.0, "unit": "group"}

@@ -80,7 +80,7 @@ def plot_search(results: Mapping[str, Any], *, chosen: int | None = None, ax: Ax
     lam, score, text = best.lam, best.score, f"best: {best.score:.3f} ± {best.error:.3f}"
     if chosen is not None:
         lam, score = float(results["param_lam"][chosen]), float(results["mean_test_score"][chosen])
-        text = f"selected: {score:.3f}"
+        text = f"selected: {score:.3f}" + (f" (best: {best.score:.3f})" if best.score > score + 1e-12 else "")
     lines += ax.plot(lam, score, "o", markerfacecolor="none", markeredgecolor=style.DARK, ls="none", markersize=12)
     tied = sum(round(one.score, 12) == round(score, 12) for one in candidates) - 1
     labels.append(f"{text},\ntied with {counted(tied, 'other')}" if tied > 0 else text)

@@ -238,11 +238,15 @@ def _pictures_of_search(search: Any) -> list[Picture]:
         f"{percent(float(scores.max()))} %; selected: {sentences.format_choice(chosen)}, with "
         f"{percent(search.best_score_)} %."
     )
+    higher = int(np.sum(np.round(scores, 12) > round(float(search.best_score_), 12)))
+    rule = f" The rule is to take {sentences.rule_of(search)}."
+    rule += f" {counted(higher, 'model')} scored higher than the selected one." if higher else ""
     if len(set(lams)) > 1:
-        caption = "Validation accuracy against λ, for each form of the weight."
+        caption = "Validation accuracy against λ, for each form of the weight." + rule
         pictures.append(picture(plot_search, results, chosen=search.best_index_, caption=caption, alt=alt))
     if len(set(ranks)) > 1:
-        pictures.append(picture(plot_ranks, results, caption="The best validation accuracy at each rank.", alt=alt))
+        caption = "The best validation accuracy at each rank." + rule
+        pictures.append(picture(plot_ranks, results, caption=caption, alt=alt))
     return pictures
 
 

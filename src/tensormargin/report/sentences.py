@@ -488,9 +488,11 @@ def fold_name(fold: Mapping[str, Any]) -> str:
 
 
 def fold_note(fold: Mapping[str, Any]) -> str:
-    """Return a note on the classes missing from the training and test set of a fold."""
+    """Return which groups a fold tests, and which classes are missing from its training and test set."""
+    groups = list(map(str, fold.get("groups") or ()))
     parts = (("training", fold["unseen"]), ("test", fold["absent"]))
-    return "; ".join(f"{name} set without {', '.join(map(str, classes))}" for name, classes in parts if classes)
+    notes = [f"{name} set without {', '.join(map(str, classes))}" for name, classes in parts if classes]
+    return "; ".join([*([f"tests {listed(groups, most=_MOST_GROUPS)}"] if groups else []), *notes])
 
 
 def _chance_lines(chance: Mapping[str, Any] | None) -> list[str]:
