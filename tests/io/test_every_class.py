@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 from campaigns.every_class import declared_classes, every_model, without_a_model
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
 
-from tensormargin import TensorMarginClassifier, TensorScaler
+from tensormargin import Tensorize, TensorMarginClassifier, TensorScaler
 from tensormargin.inspection import predicted_labels
 from tensormargin.io import BadFileError, load_model, save_model
 from tensormargin.io.checksums import seal
@@ -197,6 +200,21 @@ def test_nodes_that_share_an_id_are_visited_once(convolved, tmp_path):
         state_of(schema, "TensorMarginClassifier")["class_weight"] = part
 
     with pytest.raises(BadFileError, match=r"model\.skops: .*more than \d+ parts"):
+        load_model(edited(path, tamper))
+
+
+@pytest.mark.parametrize("steps", [(Normalizer(),), (PCA(2),), (PCA(2), StandardScaler())], ids=repr)
+def test_steps_of_vectors_follow_on_each_other(steps, tmp_path):
+    path, kind = tmp_path / "model.skops", type(steps[-1]).__name__
+    X = np.random.default_rng(0).normal(size=(20, 3, 12))
+    save_model(path, make_pipeline(Tensorize((-1,)), *steps, LogisticRegression()).fit(X, np.arange(20) % 2))
+    assert load_model(path).model.n_features_in_ == 3
+
+    def tamper(schema, members):
+        state_of(schema, kind)["n_features_in_"] |= {"content": "7", "__id__": next(_numbers)}
+
+    words = rf"model\.skops: .*({kind} must take samples of shape|of {kind} must be)"
+    with pytest.raises(BadFileError, match=words):
         load_model(edited(path, tamper))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from functools import cache
 from pathlib import Path
 
 from . import tuning
@@ -77,10 +78,15 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 def software_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect results."""
+    own = str(sys.modules[__name__.partition(".")[0]].__version__)  # a checkout need not be installed
+    return {"python": platform.python_version(), "tensormargin": own, **{name: _version(name) for name in _PACKAGES}}
+
+
+@cache
+def _version(package: str) -> str:
     from importlib.metadata import version  # 40 ms, which no other command needs
 
-    own = str(sys.modules[__name__.partition(".")[0]].__version__)  # a checkout need not be installed
-    return {"python": platform.python_version(), "tensormargin": own, **{name: version(name) for name in _PACKAGES}}
+    return version(package)
 
 
 def block_bytes() -> int:

@@ -13,6 +13,10 @@ from ...data import AnyAxes, Metadata, named_as_fitted
 from ...runtime import Array
 from ._base import TakesMetadata
 
+_OF_VECTORS = tuple(
+    f"sklearn.{name}." for name in ("decomposition", "feature_selection", "linear_model", "preprocessing", "svm")
+)
+
 
 def flat_steps(steps: Sequence[tuple[str, Any]]) -> list[Any]:
     """Return the transformers among a pipeline's steps, with nested pipelines flattened."""
@@ -37,15 +41,26 @@ def shapes_through(steps: Sequence[tuple[str, Any]]) -> tuple[Any, Any]:
     """
     taken, returned, before = None, None, None
     for place, step in enumerate(flat_steps(steps)):
-        takes = getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None))
+        takes, returns = _shapes_of(step)
         if not agree(returned, takes):
             raise ValueError(
                 f"{type(step).__name__} must take samples of shape {returned}, which {type(before).__name__} before it "
                 f"returns; it takes {takes}"
             )
         taken = takes if place == 0 else taken
-        before, returned = step, getattr(step, "sample_shape_out_", None)
+        before, returned = step, returns
     return taken, returned
+
+
+def _shapes_of(step: Any) -> tuple[Any, Any]:
+    """Return the shapes of the samples that a fitted step takes and returns, None where it does not state them."""
+    if type(step).__module__.startswith(_OF_VECTORS):
+        takes = (step.n_features_in_,) if hasattr(step, "n_features_in_") else None
+        if hasattr(step, "components_"):
+            return takes, (len(step.components_),)
+        return takes, None if hasattr(step, "get_support") else takes
+    takes = getattr(step, "sample_shape_in_", getattr(step, "sample_shape_", None))
+    return takes, getattr(step, "sample_shape_out_", None)
 
 
 def agree(one: Any, other: Any) -> bool:
