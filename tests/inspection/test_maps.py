@@ -356,6 +356,16 @@ def test_maps_of_samples_that_are_changed_first_say_so(tmp_path):
     assert f"({brief}), pure against mixed; beneath it, the mean" in section.content["groups"][0]["pictures"][0].caption
 
 
+def test_over_a_background_colours_are_those_that_are_told():
+    drawn = plot_map(np.eye(4), background=np.ones((4, 4)), label="red = house, blue = face")
+    colours = drawn[0].get_images()[-1].cmap
+    for share in (0.1, 0.2, 0.3):
+        (red, green, blue, _), (other_red, _, other_blue, _) = colours(1 - share), colours(share)
+        assert red > 1.3 * max(green, blue)
+        assert other_blue > 1.3 * other_red
+    plt.close("all")
+
+
 class TestPatternsInModelFiles:
     def test_are_those_of_the_fit(self, masked, tmp_path):
         told = written("inspect", masked / "m.skops", "--pattern-map", tmp_path / "again.nii.gz")

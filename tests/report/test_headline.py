@@ -200,9 +200,15 @@ def test_the_first_sentences_state_score_reference_interval_and_verdicts(changed
     assert sentence.startswith("Correct on 80.0 % of held-out samples (")
 
 
+def test_a_balanced_score_is_named():
+    balanced = {**EVALUATION, "score": {"name": "balanced accuracy", "value": 0.7}}
+    assert model_sentence("ab", balanced, None).startswith("Balanced accuracy of 70.0 % on held-out samples (95 %")
+
+
 def test_without_an_evaluation_it_says_so():
-    assert model_sentence(list("abc"), None, None).startswith("This model tells a, b and c apart. It was not evaluated")
-    assert model_sentence(range(15), None, None).startswith("This model tells 15 classes apart")
+    for classes, names in ((list("abc"), "a, b and c"), (range(15), "15 classes")):
+        said = f"This model was not evaluated: how well it tells {names} apart on new samples is unknown."
+        assert model_sentence(classes, None, None) == said
 
 
 def test_a_model_below_chance_does_not_tell_classes_apart():

@@ -16,7 +16,7 @@ from . import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Panel
 
-_OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#b03a00", "#f08a24", "#ffe08a")  # white would be background
+_OVER_GREY = ("#b3ecff", "#3ab0ff", "#0072b2", "#454545", "#9c1414", "#e53935", "#ff9d94")  # white would be background
 _SHOWN_MODES = 3
 _MOST_PICTURES = 5  # side by side
 _LONGEST_SIDE = 4.0  # beyond this aspect ratio, images fill the panel instead of being drawn to scale

@@ -563,10 +563,11 @@ def model_sentence(
     if evaluation is None:
         names = [str(label) for label in classes]
         apart = f"{len(names)} classes" if len(names) > _MOST_NAMED else join_with_and(names)
-        return f"This model tells {apart} apart. It was not evaluated: its accuracy on new samples is unknown."
+        return f"This model was not evaluated: how well it tells {apart} apart on new samples is unknown."
     score, majority = evaluation["score"], evaluation["majority"]
-    correct = f"{percent(score['value'])} % of held-out samples"
-    correct = f"Correct on {correct}" if score["name"] == "accuracy" else f"{score['name'].capitalize()} {correct}"
+    correct = f"Correct on {percent(score['value'])} % of held-out samples"
+    if score["name"] != "accuracy":
+        correct = f"{score['name'].capitalize()} of {percent(score['value'])} % on held-out samples"
     lines = [
         f"{correct}{_interval_note(evaluation)}; always answering {majority['label']}: {percent(majority['score'])} %.",
         _rare_classes(evaluation),
@@ -587,7 +588,8 @@ def _rare_classes(evaluation: Mapping[str, Any]) -> str:
 def _why_unsure(evaluation: Mapping[str, Any]) -> str:
     """Return which groups fail, or else why the interval is wide; empty if neither holds."""
     (low, high), units = evaluation["interval"], format_units(evaluation)
-    groups, score, level = evaluation.get("groups") or [], evaluation["accuracy"], evaluation["majority"]["accuracy"]
+    groups, score, majority = evaluation.get("groups") or [], evaluation["accuracy"], evaluation["majority"]
+    level = majority.get("accuracy", majority["score"])  # which models of 0.1 do not have
     failing = [one for one in groups if one["accuracy"] <= level and _is_below(one, score, len(groups))]
     if 0 < 2 * len(failing) < len(groups):
         which = f"One of the {len(groups)} groups fails"

@@ -24,7 +24,7 @@ function colourOf(share) {
 // Over a grey background white would be taken for it: dark next to zero, bright at the ends.
 function colourOver(share) {
   const strength = Math.min(1, Math.abs(share));
-  const [dark, bright] = share < 0 ? [[0, 60, 140], [120, 220, 255]] : [[150, 20, 20], [255, 215, 70]];
+  const [dark, bright] = share < 0 ? [[0, 60, 140], [120, 220, 255]] : [[120, 10, 15], [255, 105, 95]];
   return dark.map((channel, place) => Math.round(channel + (bright[place] - channel) * strength));
 }
 
