@@ -41,8 +41,9 @@ from tensormargin.inspection import ModelChain
 from tensormargin.io import BadFileError, SampleSet, is_ours
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report import field_pictures, model_page, render
+from tensormargin.report.model_report import fitted_sections
 from tensormargin.report.page import Picture
-from tensormargin.report.viewer import three_digits
+from tensormargin.report.viewer import ModelMaps, three_digits
 from tensormargin.transformers import Spectra, describe_step
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
@@ -354,6 +355,32 @@ def test_maps_of_samples_that_are_changed_first_say_so(tmp_path):
     (section,) = (section for section in page.sections if section.heading == "Spectra")
     assert f"after preparation: {brief}." in section.content["text"]
     assert f"({brief}), pure against mixed; beneath it, the mean" in section.content["groups"][0]["pictures"][0].caption
+
+
+def test_lines_have_the_colours_of_their_signs():
+    (ax,) = plot_map(np.array([0.0, 2.0, 0.0, -2.0, 0.0]), label="red = house, blue = face")
+    places = {}
+    for area in ax.collections:
+        red, _, blue, _ = area.get_facecolor()[0]
+        places["red" if red > blue else "blue"] = area.get_paths()[0].vertices[:, 1]
+    assert (places["red"].min(), places["red"].max()) == (0.0, 2.0)
+    assert (places["blue"].min(), places["blue"].max()) == (-2.0, 0.0)
+    plt.close("all")
+
+
+def test_in_tables_of_covariates_each_column_tells_the_sign():
+    rng, y = np.random.default_rng(0), np.repeat(["face", "house"], 20)
+    people = np.column_stack([rng.normal(size=40), 3.0 * (y == "house") + rng.normal(size=40)])
+    views = Views(scan=rng.normal(size=(40, 3, 4)), covariates=people)
+    axes = {"scan": None, "covariates": (Axis("covariate", "", ["age", "score"]),)}
+    model = TensorMarginClassifier("cp", 1).fit(views, y)
+    samples = SampleSet(views, y, None, None, None, "x.npz", "file", (), axes=axes)
+    sections = fitted_sections(ModelMaps(model, samples), {}, axes)
+    (table,) = (table for one in sections if one.heading == "View covariates" for table in one.content["tables"])
+    assert table["columns"][1:] == [
+        f"{what}, house against face (positive = house, negative = face)" for what in ("activation pattern", "weight")
+    ]
+    assert all(cell["value"] > 0 for cell in table["rows"][1]["cells"][1:])
 
 
 def test_over_a_background_colours_are_those_that_are_told():

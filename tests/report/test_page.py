@@ -554,7 +554,7 @@ def test_words_are_explained_on_the_first_screen(reports):
         html = reports(kind)[4].read_text(encoding="utf-8")
         header = html[html.index("<header>") : html.index("</header>")]
         assert "LinearSVC (a linear support vector machine that takes each sample as one long vector)" in header
-        assert ("A group is all samples of one person" in header) == (kind == "patches")
+        assert ("Samples of one person, session or the like form a group" in header) == (kind == "patches")
 
 
 def test_dropped_candidates_are_not_drawn_and_ties_are_called_ties():

@@ -55,7 +55,7 @@ _OF_MAPS = [
 FLAT_EXPLAINED = "flat LinearSVC (a linear support vector machine that takes each sample as one long vector)"
 """What the reference of evaluations is."""
 
-GROUPS_EXPLAINED = "A group is all samples of one person, session or the like; no split separates them."
+GROUPS_EXPLAINED = "Samples of one person, session or the like form a group and always stay in the same fold."
 """What groups are."""
 
 
