@@ -42,8 +42,8 @@ _PROTOCOLS = {
 _HEAD = """# Results
 
 This page is made by `tensormargin results` from the summaries under `{results}/`; do not edit it. Those are made by
-`tensormargin reproduce table2` and so on, which anyone can run: every row carries its seed and the versions of the
-software.
+`tensormargin reproduce table2` and so on, which anyone can run. Every cell of a `summary.csv` carries the seed and the
+software versions of its rows. The rows of single fits are not kept here; the same seed makes them again.
 
 How it was done, in the same way for all seven methods:
 
@@ -75,6 +75,7 @@ _STYLES = {
     "STuM": ("#1f78b4", "--", "^"),
     "TuSPMD-LRT": ("#1f78b4", "-", "^"),
 }
+_BEFORE_C = " numba compiled the fits then; this version compiles them from C, and the table was not made again."
 _DIFFERENCES = """Differences in points, paired, with 95 % intervals (bold: the interval does not hold 0; with a star:
 also after Holm's correction):
 """
@@ -205,7 +206,8 @@ def page_text(
         parts += ["Seconds for one fit (median):\n", time_table(one), _DIFFERENCES, difference_table(one)]
         texts = dict.fromkeys(text for cell in one.cells for text in cell.versions.split(" | "))
         versions = [", ".join(f"{name} {version}" for name, version in json.loads(text).items()) for text in texts]
-        parts.append(f"Made with {'; '.join(versions)}.\n")
+        older = any("numba" in json.loads(text) for text in texts)
+        parts.append(f"Made with {'; '.join(versions)}.{_BEFORE_C if older else ''}\n")
     return "\n".join(parts)
 
 
