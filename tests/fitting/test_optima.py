@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from campaigns.optima import continued, excess, hard_problem
 from campaigns.problems import fitted
 
 from tensormargin import TensorMarginClassifier, Views
-from tensormargin.fitting import FORMATS
+from tensormargin.fitting import FORMATS, native
 from tensormargin.runtime import tuning
 
 
@@ -64,3 +66,39 @@ def test_the_second_start_of_views_is_that_of_their_full_weights():
 def test_fits_that_still_fall_by_percents_do_not_stop(case):
     problem = hard_problem(0, case)
     assert excess(problem, fitted(problem), continued(problem)) < 5e-3
+
+
+def coloured_noise(seed, low, difference, n_samples=36, shape=(3, 5, 5, 5)):
+    """Yield samples whose means differ by rank one in noise that is stronger in some directions, then new ones."""
+    rng = np.random.default_rng([7, seed])
+    colours = [[np.linalg.qr(rng.normal(size=(k, k)))[0] * np.geomspace(1, low, k) for k in shape] for _ in range(2)]
+    vectors = [rng.normal(size=size) for size in shape]
+    means = difference / 2 * reduce(np.multiply.outer, [vector / np.linalg.norm(vector) for vector in vectors])
+    for count in (n_samples, 2000):
+        y = np.arange(count) % 2
+        X = rng.normal(size=(count, *shape))
+        for label, colour in enumerate(colours):
+            for mode, factor in enumerate(colour, 1):
+                X[y == label] = np.moveaxis(np.tensordot(X[y == label], factor, (mode, 1)), -1, mode)
+        yield X + np.where(y, 1, -1)[(..., *[None] * len(shape))] * means, y
+
+
+ROUTES = [("tucker", "compiled"), ("tt", "compiled")]
+ROUTES += [("cp", stored) for stored in ("compiled", "Python", "array_api_strict", "Dask", "views")]
+
+
+@pytest.mark.parametrize(("decomposition", "stored"), ROUTES)
+def test_rank_one_weights_are_found_in_coloured_noise(decomposition, stored, monkeypatch):
+    (X, y), (X_new, y_new) = coloured_noise(240, 0.3, 0.35)
+    model = TensorMarginClassifier(decomposition, 1, lam=30.0, mu1=0.0, mu2=0.0, random_state=0)
+    if stored == "Python":
+        monkeypatch.setattr(native, "has_native", lambda name: False)
+    elif stored == "array_api_strict":
+        xp = pytest.importorskip("array_api_strict")
+        X, X_new = xp.asarray(X), xp.asarray(X_new)
+    elif stored == "Dask":
+        monkeypatch.setattr(tuning, "LOADED_SHARE", 0.0)
+        X = pytest.importorskip("dask.array").from_array(X, chunks=(9, *X.shape[1:]))
+    elif stored == "views":
+        X, X_new = Views(a=X, b=np.ones((36, 1))), Views(a=X_new, b=np.ones((2000, 1)))
+    assert model.fit(X, y).score(X_new, y_new) > 0.9

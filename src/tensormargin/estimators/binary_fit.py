@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..fitting import (
     MarginProblem,
     MemorySamples,
     Moments,
+    Noise,
     Objective,
     Reading,
     Report,
@@ -113,7 +115,7 @@ class FitSpec:
         bias_scale = (float(np.sqrt(moments.mean_square)) or 1.0) if self.settings.fit_intercept else 0.0
         return MarginProblem(self.problem.signs, objective, bias_scale)
 
-    def first_weights(self, moments: Moments) -> list[Weight]:
+    def first_weights(self, moments: Moments, noise: Noise) -> list[Weight]:
         """Return the start of each of the ``n_init`` fits: the last fit or the class means, then random ones."""
         settings = self.settings
         rng = np.random.RandomState(self.seed) if self.draws(moments.signed_mean.shape) else NOT_DRAWN_FROM
@@ -128,7 +130,7 @@ class FitSpec:
                 direction = rng.standard_normal(moments.signed_mean.shape)
                 weights.append(settings.format.from_dense(direction, settings.rank, rng))
             else:
-                weights.append(settings.format.start_from(moments.signed_mean, settings.rank, rng))
+                weights.append(settings.format.start_from(moments.signed_mean, settings.rank, rng, noise))
         return weights
 
     def races(self, attempt: int) -> bool:
@@ -138,7 +140,7 @@ class FitSpec:
     def reading(self) -> Reading:
         """Return how the samples are read in the first pass."""
         problem, settings = self.problem, self.settings
-        how = settings.fit_intercept, settings.tol, settings.view_scales
+        how = settings.fit_intercept, settings.tol, settings.view_scales, settings.format.uses_noise(settings.rank)
         return Reading(problem.rows, self.shares, problem.signs, *how)
 
     @property
@@ -174,11 +176,12 @@ class FirstPass:
 
     def first_weights(self, spec: FitSpec) -> list[Weight]:
         """Return the start of each fit, computed once unless it is a warm start."""
+        noise = partial(self.samples.noise, spec.shares, spec.problem.signs)
         if spec.last is not None:
-            return spec.first_weights(self.moments)
+            return spec.first_weights(self.moments, noise)
         key = spec.starts_as(self.moments.signed_mean.shape)
         if key not in self.starts:
-            self.starts[key] = spec.first_weights(self.moments)
+            self.starts[key] = spec.first_weights(self.moments, noise)
         return self.starts[key]
 
 

@@ -148,7 +148,8 @@ def _fit_shared(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fi
         samples = SharedSamples(arrays[0].X, [spec.problem.rows for spec in of_parts], dtypes[0][0])
         of_parts = [_reordered(spec, rows) for spec, rows in zip(of_parts, samples.rows, strict=True)]
     shares, signs = [spec.shares for spec in of_parts], [spec.problem.signs for spec in of_parts]
-    moments = samples.first_pass(shares, signs, centred)
+    noise = any(spec.settings.format.uses_noise(spec.settings.rank) for spec in of_parts)
+    moments = samples.first_pass(shares, signs, centred, noise)
     for k, one in zip(parts, moments, strict=True):
         own = dtypes[source_of[k]]  # float32 samples are checked against float32, even if computed in float64
         checked_in = own[0] if len(own) > 1 else working_dtype(specs[k][0].dtype)
@@ -160,7 +161,7 @@ def _fit_shared(specs: Sequence[OfArray], centred: bool, solver: str) -> list[Fi
     ]
     on_host, batched = partial(alternate_on_host, samples), partial(alternate_batched, samples, solver=solver)
     lazy = arrays[0].is_lazy
-    fits = _alternate_all(in_order, numbers, moments, on_host if lazy else batched, lazy)
+    fits = _alternate_all(in_order, numbers, moments, samples.noise, on_host if lazy else batched, lazy)
     return [best_fit(own_fits, samples.pivot(part)) for own_fits, part in zip(fits, numbers, strict=True)]
 
 
@@ -168,6 +169,7 @@ def _alternate_all(
     specs: Sequence[FitSpec],
     parts: Sequence[int],
     moments: Sequence[Moments],
+    noise: Callable[[int, Array, Array], Array],
     alternate: Callable[[list[BatchedFit]], Iterable[Fit]],
     remote: bool,
 ) -> list[list[Fit]]:
@@ -176,7 +178,8 @@ def _alternate_all(
     owners: list[int] = []
     for owner, (spec, part) in enumerate(zip(specs, parts, strict=True)):
         problem, settings = spec.margin_problem(moments[part]), spec.settings
-        for attempt, weight in enumerate(spec.first_weights(moments[part])):
+        of_part = partial(noise, part, spec.shares, spec.problem.signs)
+        for attempt, weight in enumerate(spec.first_weights(moments[part], of_part)):
             start = Start(weight, raced=spec.races(attempt))
             loop = sweeps(start, len(problem), settings.tol, settings.max_iter, spec.report, remote=remote)
             members.append(BatchedFit(part, problem, loop))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .batched_alternation import BatchedFit, alternate_batched, alternate_on_host, in_rounds
     from .calibration import CERTAIN, calibrate, class_probabilities, logarithms
     from .formats import FORMATS, Format, ViewsFormat, ViewsWeight, Weight
-    from .formats.base import NOT_DRAWN_FROM, Rank, leading_vectors, numpy_backend, plain_rank
+    from .formats.base import NOT_DRAWN_FROM, Noise, Rank, leading_vectors, numpy_backend, plain_rank
     from .formats.cp import CPWeight
     from .formats.full import FullWeight
     from .multiclass import BinaryProblem, binary_problems, class_codes, combine_scores, count_problems, predicted_codes

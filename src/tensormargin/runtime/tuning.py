@@ -193,6 +193,8 @@ REST_SHARE_OF_FEW = 0.2
 with 0.5 a third. With many samples it would cost a quarter more time for 0.2 to 0.4 % of the objective)."""
 SLOWEST_DECAY = 0.99
 """Largest ratio of successive decreases, and the one assumed if too few are known."""
+NOISE_SAMPLES, NOISE_ENTRIES = 4, 2**16
+"""Samples, and entries of all of them, that say in which directions of a mode the noise is strong."""
 CONVEX_WORK = 2**23
 """Multiplications of the convex problem over all tensors, whose solution is a second start, up to which it is solved
 (100 samples of 8x10x10: 2 ms, as long as a fit of rank one takes without the checks of its input)..."""

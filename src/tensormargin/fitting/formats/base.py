@@ -7,22 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
 
-from ...runtime import Array, FloatArray
+from ...runtime import Array, FloatArray, triangles
 from ..contractions import Contraction, Direction
 
 Rank = int | tuple[int, ...] | None
+Noise = Callable[[], Array]
+"""Returns tensors, flattened as rows, that differ from each other as samples of one class do."""
 
 NOT_DRAWN_FROM = np.random.RandomState(0)
 """For a start that draws no numbers: to make another generator takes as long as a step of a small fit."""
 
 _SYMMETRIC = 1e-6  # relative: samples in float32 are symmetric up to rounding
 _TILT = 0.1  # 0.1 to 2 do equally well
+_RIDGE = 0.1  # share of the mean variance that is added to second moments
+_MOST_MOMENTS = 256  # entries of a mode: a longer one has few samples for its moments, and takes long
 
 
 @dataclass(frozen=True)
@@ -174,9 +178,27 @@ class Weight(ABC):
         return False
 
     @classmethod
-    def start_from(cls, tensor: Array, rank: Rank, rng: np.random.RandomState) -> Self:
-        """Return the start of a fit near a dense tensor."""
-        return cls.from_dense(_tilted(_in_unit_range(tensor)), rank, rng)
+    def uses_noise(cls, rank: Rank) -> bool:
+        """Return whether `start_from` asks for the noise: starts of higher rank gain nothing from it."""
+        return rank is not None and bool(np.max(rank, initial=1) == 1)
+
+    @classmethod
+    def start_from(cls, tensor: Array, rank: Rank, rng: np.random.RandomState, noise: Noise | None = None) -> Self:
+        """Return the start of a fit near a dense tensor; of rank one, near it where the noise is white.
+
+        Truncated in other coordinates, a single component follows the strongest noise along a mode.
+        """
+        direction = _in_unit_range(tensor)
+        tilted = _tilted(direction)
+        if noise is None or tensor.ndim == 1 or not cls.uses_noise(rank) or tilted is not direction:
+            return cls.from_dense(tilted, rank, rng)
+        roots = _roots_of_moments(_in_unit_range(noise().reshape(-1, *tensor.shape)))
+        for mode, root in enumerate(roots):
+            direction = np.moveaxis(triangles.solve(root, np.moveaxis(direction, mode, -1)), -1, mode)
+        start = cls.from_dense(direction, rank, rng)
+        core, factors = start.core_and_factors()
+        turned = (triangles.solve(*pair, transposed=True).T for pair in zip(roots, (f.T for f in factors), strict=True))
+        return cast(Self, start.with_core(core, [factor / np.linalg.norm(factor) for factor in turned]))
 
     @classmethod
     @abstractmethod
@@ -338,6 +360,18 @@ def _in_unit_range(tensor: Array) -> Array:
     return np.ldexp(tensor, -np.frexp(largest)[1]) if np.isfinite(largest) else tensor
 
 
+def _roots_of_moments(tensors: Array) -> list[Array]:
+    """Return a triangular root of the second moments of tensors along each mode; the identity for long modes."""
+    roots = []
+    for mode in range(1, tensors.ndim):
+        size, others = tensors.shape[mode], [axis for axis in range(tensors.ndim) if axis != mode]
+        moments = np.tensordot(tensors, tensors, (others, others)) if size <= _MOST_MOMENTS else np.eye(size)
+        variance = np.trace(moments) / size
+        root = triangles.cholesky(moments / variance + _RIDGE * np.eye(size)) if variance > 0 else None
+        roots.append(np.eye(size) if root is None else root)
+    return roots
+
+
 def _tilted(direction: Array) -> Array:
     """Return a start for symmetric matrices with an antisymmetric part, which no such sample can tell; others as given.
 
@@ -371,11 +405,14 @@ class Format(Protocol):
     def draws(self, rank: Any, shape: tuple[int, ...]) -> bool:
         """Return whether `from_dense` draws random numbers for a tensor of this shape."""
 
+    def uses_noise(self, rank: Any) -> bool:
+        """Return whether `start_from` asks for the noise."""
+
     def from_dense(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> Weight:
         """Return an approximation of a dense tensor."""
 
-    def start_from(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> Weight:
-        """Return the start of a fit near a dense tensor."""
+    def start_from(self, tensor: Array, rank: Any, rng: np.random.RandomState, noise: Noise | None = None) -> Weight:
+        """Return the start of a fit near a dense tensor; of rank one, near it where the noise is white."""
 
 
 def whole_number_ranks(rank: Rank, default: int, count: int, each: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import prod
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ...data import errors_name_view
 from ...runtime import Array, FloatArray, tuning
 from ..contractions import Contraction, Direction, OfView, SideBySide
-from .base import Block, Rank, Tangent, Weight
+from .base import Block, Noise, Rank, Tangent, Weight
 from .full import FullWeight
 
 Ranks = tuple[Rank, ...]
@@ -79,15 +79,29 @@ class ViewsFormat:
         every = zip(self.formats, rank, self.shapes, strict=True)
         return any(form.draws(own, its_shape) for form, own, its_shape in every)
 
+    def uses_noise(self, rank: Any) -> bool:
+        return any(form.uses_noise(own) for form, own in zip(self.formats, rank, strict=True))
+
     def from_dense(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
-        return self._each("from_dense", tensor, rank, rng)
-
-    def start_from(self, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
-        return self._each("start_from", tensor, rank, rng)
-
-    def _each(self, method: str, tensor: Array, rank: Any, rng: np.random.RandomState) -> ViewsWeight:
         every = zip(self.formats, self.split(tensor), rank, strict=True)
-        return ViewsWeight.of(self, [getattr(form, method)(part, own, rng) for form, part, own in every])
+        return ViewsWeight.of(self, [form.from_dense(part, own, rng) for form, part, own in every])
+
+    def start_from(
+        self, tensor: Array, rank: Any, rng: np.random.RandomState, noise: Noise | None = None
+    ) -> ViewsWeight:
+        parts = zip(self.formats, self.split(tensor), rank, self._noise_of_each(noise), strict=True)
+        return ViewsWeight.of(self, [form.start_from(part, its_rank, rng, own) for form, part, its_rank, own in parts])
+
+    def _noise_of_each(self, noise: Noise | None) -> Sequence[Noise | None]:
+        if noise is None:
+            return [None] * len(self.formats)
+        rows, ends = cache(noise), np.cumsum(self.sizes)[:-1]
+
+        def of_view(view: int) -> Array:
+            columns: Array = np.split(rows(), ends, axis=1)[view]
+            return columns
+
+        return [partial(of_view, view) for view in range(len(self.formats))]
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,17 @@ class Samples(ABC):
     def take(self, rows: Array) -> Samples:
         """Return a subset of the samples (rows in ascending order), gathered in place."""
 
+    def noise(self, weights: Array, signs: Array) -> Array:
+        """Return how some samples differ from the mean of their class, as rows times the root of their weight."""
+        rows = rows_of_noise(signs, self.shape)
+        return deviations(self.take(rows).matrix(), weights[rows], signs[rows])
+
     @abstractmethod
-    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
-        """Return moments, summed relative to a typical sample, and decide whether to subtract that pivot in future."""
+    def first_pass(self, weights: Array, signs: Array, centred: bool, noise: bool = False) -> Moments:
+        """Return moments, summed relative to a typical sample, and decide whether to subtract that pivot in future.
+
+        Samples that are read in passes bring those of `noise` in this one, if it is asked for as well.
+        """
 
     def for_another_fit(self) -> Samples:
         """Return the same samples, to be contracted by another fit at the same time."""
@@ -213,6 +221,20 @@ def drawn_rows(signs: Array, share: int) -> Array:
     classes = [np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)]
     drawn = [rng.permutation(rows)[: max(1, len(rows) // share)] for rows in classes]
     return np.sort(np.concatenate(drawn))
+
+
+def rows_of_noise(signs: Array, shape: tuple[int, ...]) -> Array:
+    """Return the rows of some samples of each class, enough for second moments along the modes."""
+    share = -(-len(signs) // max(tuning.NOISE_SAMPLES, tuning.NOISE_ENTRIES // prod(shape)))
+    return np.sort(np.concatenate([np.flatnonzero(own)[::share] for own in (signs > 0, signs < 0)]))
+
+
+def deviations(rows: Array, weights: Array, signs: Array) -> Array:
+    """Return samples, as rows, minus the mean of their class, times the root of their weight."""
+    shares = np.stack([np.where(signs > 0, weights, 0.0), np.where(signs > 0, 0.0, weights)])
+    means = shares @ rows / shares.sum(axis=1, keepdims=True)
+    found: Array = np.sqrt(weights)[:, None] * (rows - means[(signs < 0).astype(int)])
+    return found
 
 
 @lru_cache

@@ -39,8 +39,10 @@ from .base import (
     Moments,
     Samples,
     Sums,
+    deviations,
     made_by_halves,
     offset_costs_digits,
+    rows_of_noise,
     typical_rows,
     working_dtype,
 )
@@ -71,7 +73,16 @@ class DeviceSamples(Samples):
         chosen._shifted = self._shifted
         return chosen
 
-    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+    def noise(self, weights: Array, signs: Array) -> Array:
+        rows = rows_of_noise(signs, self.shape)
+        return deviations(self.rows_on_host(rows), weights[rows], signs[rows])
+
+    def rows_on_host(self, rows: Array) -> Array:
+        """Return some samples as rows of a matrix in memory, in float64."""
+        taken = to_host(self._xp.take(self.array, like(rows, self.array), axis=0))
+        return taken.reshape(len(rows), -1).astype(np.float64)
+
+    def first_pass(self, weights: Array, signs: Array, centred: bool, noise: bool = False) -> Moments:
         typical = self.typical() if centred else np.zeros(self.shape)
         sums, squares = self.add_up(np.stack([weights, weights * signs]), typical)
         moments = Sums(sums[0], sums[1], float(weights @ squares)).moments(weights, signs, centred, self.shape)
@@ -336,7 +347,9 @@ class SharedSamples:
         """An array in the library and on the device of the samples."""
         return self._samples.array
 
-    def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
+    def first_pass(
+        self, weights: Sequence[Array], signs: Sequence[Array], centred: bool, noise: bool = False
+    ) -> list[Moments]:
         """Return the moments of each problem, given weights and signs in the order of `rows`."""
         n_samples = len(self._samples)
         both = np.zeros((2 * len(weights), n_samples))
@@ -354,6 +367,14 @@ class SharedSamples:
         if any(offset_costs_digits(typical, one.mean_square, self._samples) for one in moments):
             self._samples.shift(typical)
         return moments
+
+    def noise(self, problem: int, weights: Array, signs: Array) -> Array:
+        """Return how some samples of a problem differ from the mean of their class (`Samples.noise`)."""
+        cells = [cell.where for cell in self._cells if problem in cell.offsets]
+        places = np.concatenate([np.arange(where.start, where.stop) for where in cells])
+        in_order = np.argsort(self.rows[problem])  # so that the same ones are drawn as in memory
+        rows = in_order[rows_of_noise(signs[in_order], self.shape)]
+        return deviations(self._samples.rows_on_host(places[rows]), weights[rows], signs[rows])
 
     def designs(self, which: Sequence[int], contractions: Sequence[Contraction]) -> Any:
         """Return the designs of some problems as one array of shape (len(which), rows of the largest, d).

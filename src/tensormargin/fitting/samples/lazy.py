@@ -37,7 +37,18 @@ from ...runtime import (
 )
 from ..contractions import Contraction
 from ..designs import Design, Matrix
-from .base import HalfContraction, Moments, Samples, Sums, drawn_rows, offset_costs_digits, typical_rows, working_dtype
+from .base import (
+    HalfContraction,
+    Moments,
+    Samples,
+    Sums,
+    deviations,
+    drawn_rows,
+    offset_costs_digits,
+    rows_of_noise,
+    typical_rows,
+    working_dtype,
+)
 from .memory import MemorySamples, contract_around
 
 _THRESHOLD = "distributed.admin.large-graph-warning-threshold"
@@ -57,6 +68,7 @@ class LazySamples(Samples):
         self.shape = tuple(array.shape[1:])
         self.dtype = layout.dtype
         self._shift: Any = None  # the pivot on the workers
+        self._of_noise: Array | None = None  # samples that the first pass has brought
         self._drawn = _NOTHING_DRAWN  # rows and samples of a subset, until it is taken
         self._last = HalfContraction()
         # What the half is computed from: the scheduler must not release data before it has seen the tasks that need it.
@@ -81,17 +93,25 @@ class LazySamples(Samples):
 
     def take(self, rows: Array) -> MemorySamples:
         """Return a subset of the samples, which are transferred unless the first pass has brought them."""
-        (drawn, taken), self._drawn = self._drawn, _NOTHING_DRAWN
-        if not np.array_equal(drawn, rows):
-            taken = _gathered(self._lazy_rows(rows))
+        drawn, taken = self._drawn
+        if np.array_equal(drawn, rows):
+            self._drawn = _NOTHING_DRAWN
+        else:
+            taken = _gathered(self.lazy_rows(rows))
         return MemorySamples(taken.reshape(-1, *self.shape), None, self.dtype, self.pivot, shifted=True)
 
-    def _lazy_rows(self, rows: Array) -> da.Array:
+    def noise(self, weights: Array, signs: Array) -> Array:
+        rows = rows_of_noise(signs, self.shape)
+        if self._of_noise is None:
+            self._of_noise = _gathered(self.lazy_rows(rows)).reshape(-1, prod(self.shape))
+        return deviations(self._of_noise, weights[rows], signs[rows])
+
+    def lazy_rows(self, rows: Array) -> da.Array:
         """Return a subset of the samples as a Dask array, not computed yet."""
         lengths = np.diff(np.searchsorted(rows, self._layout.bounds))
         return self.on_chunks(_taken, self.shape, self.dtype, lengths, rows=sent(rows))
 
-    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+    def first_pass(self, weights: Array, signs: Array, centred: bool, noise: bool = False) -> Moments:
         """Return the moments; subtract the pivot from samples that are rounded, or if it costs digits.
 
         The same pass brings a subset of the samples, if a fit may start on that.
@@ -100,12 +120,14 @@ class LazySamples(Samples):
         less = self.first_pivot(typical)
         both, width = sent((weights, weights * signs)), 2 * prod(self.shape) + 1
         rows = drawn_rows(signs, self.coarse_share)
-        drawn = self._lazy_rows(rows) if len(rows) >= tuning.COARSE_SAMPLES else None
+        drawn = self.lazy_rows(rows) if len(rows) >= tuning.COARSE_SAMPLES else None
         total = self.lazy_total(_sums, (width,), weights=both, less=less)
-        total, drawn, typical = dask.persist(total, drawn, typical)  # together, so that chunks are read once
+        some = self.lazy_rows(rows_of_noise(signs, self.shape)) if noise else None
+        total, drawn, some, typical = dask.persist(total, drawn, some, typical)  # together: chunks are read once
         flat = _gathered(total).ravel()
         sums = Sums(flat[: width // 2], flat[width // 2 : -1], float(flat[-1]))
         moments = sums.moments(weights, signs, centred, self.shape)
+        self._of_noise = None if some is None else _gathered(some).reshape(-1, prod(self.shape))
         if typical is not None:
             self.settle_pivot(computed(typical)[0], moments.mean_square)
         if drawn is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...runtime import Array, FloatArray, computed, slices, tuning
 from ..contractions import Contraction
-from .base import Moments, Sums
+from .base import Moments, Sums, deviations, rows_of_noise
 from .device import SharedSamples
 from .lazy import LazySamples, gathered_together, sent
 from .memory import MemorySamples
@@ -46,20 +46,28 @@ class SharedLazySamples:
         for problem in problems:
             self._places.append((self._sources[problem.source], seen[problem.source]))
             seen[problem.source] += 1
+        self._drawn: dict[_Source, tuple[Array, Array]] = {}  # by the first pass: rows of each source, and samples
 
     def pivot(self, problem: int) -> Array | None:
         """Return the tensor that has been subtracted from every sample of a problem, or None."""
         return self._places[problem][0].samples.pivot
 
-    def first_pass(self, weights: Sequence[Array], signs: Sequence[Array], centred: bool) -> list[Moments]:
+    def first_pass(
+        self, weights: Sequence[Array], signs: Sequence[Array], centred: bool, noise: bool = False
+    ) -> list[Moments]:
         """Return the moments of each problem, and decide which pivots to subtract from now on."""
         typical = [source.samples.typical() if centred else None for source in self._sources]
         signed: list[list[Array]] = [[] for _ in self._sources]
         for (source, _), p, t in zip(self._places, weights, signs, strict=True):
             signed[self._sources.index(source)].append(p * t)
         wanted = [source.sums(own, one) for source, own, one in zip(self._sources, signed, typical, strict=True)]
-        values = computed(*(one.parts for one in wanted), *typical)  # together, so that chunks are read once
-        totals, pivots = values[: len(wanted)], values[len(wanted) :]
+        some = [source.rows_of_noise(own) for source, own in zip(self._sources, signed, strict=True)]
+        few = [
+            source.samples.lazy_rows(rows) if noise else None for source, rows in zip(self._sources, some, strict=True)
+        ]
+        values = computed(*(one.parts for one in wanted), *typical, *few)  # together, so that chunks are read once
+        totals, pivots, drawn = (values[k : k + len(wanted)] for k in range(0, len(values), len(wanted)))
+        self._drawn = dict(zip(self._sources, zip(some, drawn, strict=True), strict=True))
         found = [one.of_problems(total.ravel()) for one, total in zip(wanted, totals, strict=True)]
         moments = [
             found[self._sources.index(source)][number].moments(p, t, centred, source.samples.shape)
@@ -70,6 +78,14 @@ class SharedLazySamples:
             if pivot is not None:
                 source.samples.settle_pivot(pivot, min(own))
         return moments
+
+    def noise(self, problem: int, weights: Array, signs: Array) -> Array:
+        """Return how some samples of a problem differ from the mean of their class (`Samples.noise`)."""
+        source, number = self._places[problem]
+        rows, samples = self._drawn[source]
+        chosen = rows_of_noise(signs, source.samples.shape)
+        places = np.searchsorted(rows, source.rows_of(number)[chosen])
+        return deviations(samples.reshape(len(rows), -1)[places], weights[chosen], signs[chosen])
 
     def n_bytes(self, request: Request) -> int:
         source, number = self._places[request[0]]
@@ -102,6 +118,15 @@ class _Source:
         bounds = self.samples.bounds
         self.counts = np.array([self._member[a:b].sum(axis=0) for a, b in pairwise(bounds)]).T
         self._known = sent(np.packbits(self._member, axis=1))
+
+    def rows_of(self, problem: int) -> Array:
+        """Return which of the used samples a problem has."""
+        return np.flatnonzero(self._member[:, problem])
+
+    def rows_of_noise(self, signed: Sequence[Array]) -> Array:
+        """Return the samples that show the noise of all problems, given their signed weights."""
+        shape = self.samples.shape
+        return np.unique(np.concatenate([self.rows_of(k)[rows_of_noise(own, shape)] for k, own in enumerate(signed)]))
 
     def sums(self, signed: Sequence[Array], typical: Any) -> _LazySums:
         """Return the sums of each problem's samples minus a typical sample, not computed yet."""

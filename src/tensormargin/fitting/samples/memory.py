@@ -108,7 +108,7 @@ class MemorySamples(Samples):
     def differ(self, reference: Array | float) -> bool:
         return any(bool(np.any(part != reference)) for _, part in self.chunks())
 
-    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+    def first_pass(self, weights: Array, signs: Array, centred: bool, noise: bool = False) -> Moments:
         """Return the moments; keep a working copy of samples that are cast, or the pivot if the offset costs digits."""
         as_it_is = self._rows is None and self._array.dtype == self.dtype
         copy = None if as_it_is or not self._may_copy() else np.empty((len(self), *self.shape), self.dtype)

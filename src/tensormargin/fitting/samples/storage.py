@@ -61,6 +61,7 @@ class Reading:
     centred: bool  # whether moments are those about the mean
     tol: float  # of the fit, which the dtype of the computations depends on
     view_scales: Mapping[str, float | None] | None = None  # factors of several views; None for one that scales to unit
+    noise: bool = False  # whether `Samples.noise` is asked for as well
 
 
 class SampleArray(ABC):
@@ -118,7 +119,7 @@ class SampleArray(ABC):
         for dtype in dtypes:
             samples = self.samples(reading.rows, dtype)
             with np.errstate(over="ignore", invalid="ignore"):
-                moments = samples.first_pass(reading.weights, reading.signs, reading.centred)
+                moments = samples.first_pass(reading.weights, reading.signs, reading.centred, reading.noise)
             checked_in = samples.dtype if len(dtypes) > 1 else own  # float32 samples must fit float32
             if in_range(moments.mean_square, checked_in, len(samples)):
                 break

@@ -99,7 +99,7 @@ class ViewSamples(Samples):
     def take(self, rows: Array) -> ViewSamples:
         return ViewSamples([view.take(rows) for view in self.views], len(rows))
 
-    def first_pass(self, weights: Array, signs: Array, centred: bool) -> Moments:
+    def first_pass(self, weights: Array, signs: Array, centred: bool, noise: bool = False) -> Moments:
         raise NotImplementedError
 
     def vary(self, centred: bool) -> bool:
