@@ -415,7 +415,7 @@ class TestLabelsFromArrays:
         np.save(tmp_path / "X.npy", X)
         with pytest.raises(BadFileError, match="29 labels with those of labels_from, but 30 samples"):
             load_samples(tmp_path / "X.npy", labels_from=Y[1:])
-        with pytest.raises(BadFileError, match="not an integer"):
+        with pytest.raises(BadFileError, match="a quantity was found"):
             load_samples(tmp_path / "X.npy", labels_from=np.linspace(0, 1, 30))
         with pytest.raises(ValueError, match="1 of 30 are missing"):
             load_samples(tmp_path / "X.npy", labels_from=[None, *Y[1:]])

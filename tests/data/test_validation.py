@@ -120,7 +120,7 @@ def test_truth_values_and_whole_floats_are_labels():
         (pd.Series(WORDS * 2), r"inconsistent numbers of samples: \[4, 8\]"),
         (np.zeros((4, 2)), r"1d array, got an array of shape \(4, 2\)"),
         (np.array(1), r"got an array of shape \(\)"),
-        ([0.5, 1, 2, 1], r"continuous value 0\.5.*numpy\.digitize"),
+        ([0.5, 1, 2, 1], r"quantity was found: values such as 0\.5.*numpy\.digitize.*give them as text"),
         ([1.0, np.nan, 2.0, np.nan], r"2 of 4 are missing or not finite, the first at position 1 \(nan\)"),
         ([1.0, np.inf, 2.0, 1.0], r"1 of 4 are missing or not finite"),
         (["a", None, "b", "a"], r"1 of 4 are.*position 1 \(None\)"),

@@ -129,7 +129,7 @@ BAD = {
     "complex.npz": "must hold real numbers",
     "empty.npz": "none of them 0",
     "nanlabels.npz": "row 2 has no value (NaN)",
-    "continuous.npz": "row 2 has a value that is not an integer",
+    "continuous.npz": "labels must be classes, and a quantity was found",
     "lengths.npz": "19 labels, but 20 samples",
     "flat.npz": r"(n_samples, I_1, ...)",
     "one.npz": "at least two classes",

@@ -202,7 +202,7 @@ def test_permutation_tests_that_cannot_be(binary):
     X, y = binary
     with pytest.raises(ValueError, match="n_permutations must be at least 1; got 0"):
         permutation_test(search(), X, y, n_permutations=0)
-    with pytest.raises(ValueError, match="continuous"):
+    with pytest.raises(ValueError, match="a quantity was found"):
         permutation_test(search(), X, np.linspace(0, 1, 72))
     with pytest.raises(ValueError, match="score must be one of accuracy, balanced_accuracy; got 'f1'"):
         permutation_test(search(), X, y, score="f1")

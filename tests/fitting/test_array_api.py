@@ -729,7 +729,7 @@ class TestRefusals:
             (y[1:], r"inconsistent numbers of samples: \[60, 59\]"),
             (put(np.stack([y, y], axis=1)), r"y should be a 1d array, got an array of shape \(60, 2\)"),
             (put(np.ones(60, int)), r"at least two classes with positive weight; got one class, \[1\]"),
-            (put(X[:, 0, 0, 0]), "Unknown label type: continuous"),
+            (put(X[:, 0, 0, 0]), "Unknown label type: y must be classes"),
             (None, "TensorMarginClassifier requires y to be passed, but the target y is None"),
         ]
         for labels, words in refusals:

@@ -523,9 +523,17 @@ def test_folds_are_stratified_shuffled_and_no_more_than_there_are_samples():
 @pytest.mark.parametrize(
     ("y", "groups", "said"),
     [
-        ([0, 0, 0, 1], None, "2 samples of each class; got cv=5, and class 1 has 1. Leave that class out"),
-        ([0, 0, 1, 1], [0, 1, 2, 2], "2 groups of each class; got cv=5, and class 1 has 1. Leave that class out"),
-        (["a", "b", "b", "c"], None, "classes 'a', 'c' have 1. Leave those classes out (--exclude-classes a,c), or"),
+        ([0, 0, 2, 2, 1], None, "2 samples of each class, and class 1 has 1. Leave that class out"),
+        ([0, 0, 3, 3, 1, 1], [0, 1, 0, 1, 2, 2], "2 groups of each class, and class 1 has 1. Leave that class out"),
+        (["a", "b", "b", "c", "d", "d"], None, "a, c have 1. Leave those classes out (--exclude-classes a,c), or"),
+        (
+            [*"abcdefghi", *2 * "yz"],
+            None,
+            "a, b, c, d, e, f, g, h and 1 more have 1. Leave those classes out (--drop-r",
+        ),
+        ([0, 0, 0, 1], None, "class 1 has 1. Bring more samples"),
+        ([0, 0, 1, 1], [0, 0, 1, 1], "0, 1 have 1. Name smaller groups (runs, blocks)"),
+        ([0, 0, 1, 1], [0, 0, 0, 0], "all samples are in one group, and groups are never divided. Name smaller groups"),
     ],
 )
 def test_a_class_that_cannot_be_split_is_refused(y, groups, said):
@@ -1212,7 +1220,7 @@ def test_labels_and_samples_that_cannot_be(binary, fitted):
     X, y = binary
     with pytest.raises(ValueError, match="at least two classes; got one class"):
         search().fit(X, np.ones(90))
-    with pytest.raises(ValueError, match="2 samples of each class; got cv=3, and class 7"):
+    with pytest.raises(ValueError, match="2 samples of each class, and class 7"):
         search().fit(X, np.r_[y[:-1], 7])
     with pytest.raises(ValueError, match="Unknown label type"):
         search().fit(X, np.linspace(0, 1, 90))

@@ -84,6 +84,8 @@ def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> Sampl
     """Return the samples of the classes that the options name; notes name what is left out, and rare classes."""
     import numpy as np
 
+    from ..data import no_classes
+
     only, exclude = (names(classes[option] or "") for option in ("only_classes", "exclude_classes"))
     found = samples.of_classes(only, exclude, classes["drop_rare"] or 1, options=True)
     notes = [*found.notes[len(samples.notes) :]]
@@ -91,7 +93,7 @@ def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> Sampl
     rare = [
         f"{label} ({count})" for label, count in zip(labels.tolist(), counts.tolist(), strict=True) if count < folds
     ]
-    if rare:
+    if rare and no_classes(found.labels, in_folds=True) is None:
         notes.append(f"classes with fewer than {folds} samples: {listed(rare, most=8)}; --drop-rare leaves them out")
     for note in notes:
         click.echo(f"Note: {note}", err=True)

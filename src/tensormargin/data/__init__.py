@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         checked_confounds,
     )
     from .validation import checked_groups, checked_labels, checked_samples, checked_training
+    from .validation import check_classes, no_classes
     from .validation import chunked_along_samples, compare_axes, seen_fits
     from .validation import (
         has_plain_labels,

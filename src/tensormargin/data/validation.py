@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
-from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, to_host
+from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, quoted, to_host
 from . import fitted
 from .axes import AnyAxes, Axis, checked_any_axes, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
@@ -39,6 +40,7 @@ TOO_LARGE = (
     "(tensormargin.Impute(), command line: --missing), divide X by a constant"
 )
 """Remedies for samples whose squares overflow."""
+_MANY_VALUES = 10  # of labels, from which they may be a quantity or names
 _LARGEST = float(np.sqrt(np.finfo(np.float64).max))
 _AXES = fitted.list_of(fitted.instance("Axis"), kind=tuple) | None
 SEEN = {
@@ -290,13 +292,44 @@ def _format_shape(shape: Shape) -> str:
 def checked_labels(X: Any, y: Any) -> Array:
     """Return class labels as a vector with one entry per sample of X, or raise ValueError; see `text_or_numbers`."""
     labels = _one_per_sample(X, y, "y")
-    if labels.dtype.kind == "f" and np.any(labels != np.rint(labels)):
-        value = labels[labels != np.rint(labels)][0]
-        raise ValueError(
-            f"y must hold class labels, text or whole numbers; got the continuous value {value}. Put a continuous "
-            "target into classes first, e.g. with numpy.digitize"
-        )
+    if quantity := no_classes(labels):
+        raise ValueError(f"y {quantity}")
     return labels
+
+
+def no_classes(labels: Array, in_folds: bool = False) -> str | None:
+    """Return why labels are no classes, and the remedy, to follow their name; None if they are.
+
+    Numbers that are not whole are a quantity. What is cannot be divided ``in_folds`` either if most values are single.
+    """
+    values, counts = np.unique(labels, return_counts=True)
+    n_single, many = int((counts == 1).sum()), len(values) >= _MANY_VALUES
+    is_number, why = labels.dtype.kind in "iuf", ""
+    if labels.dtype.kind == "f" and np.any(values != np.rint(values)):
+        why = f"values such as {values[values != np.rint(values)][0]:g}"
+    elif in_folds and is_number and many and n_single >= len(values) / 4:
+        why = f"{len(values)} different values in {len(labels)} samples"
+    elif in_folds and not is_number and many and n_single > 0.9 * len(labels):
+        return (
+            f"must be classes, and names of samples were found: {len(values)} different ones for {len(labels)} samples"
+            f", such as {quoted(str(values[0]))!r}. Choose another column (command line: --labels)"
+        )
+    if not why:
+        return None
+    as_text = "" if many else ". If these values are classes, give them as text"
+    return (
+        f"must be classes, and a quantity was found: {why}. Put the values into groups, such as low and high with "
+        f"numpy.digitize(y, [numpy.median(y)]); there is no regression yet{as_text}"
+    )
+
+
+def check_classes(labels: Any, in_folds: bool = False) -> None:
+    """Raise ValueError for labels that are no classes, or cannot be divided ``in_folds`` for that reason."""
+    if np.ndim(labels) == 1 and (why := no_classes(np.asarray(labels), in_folds)):
+        raise ValueError(f"Unknown label type: y {why}")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+        check_classification_targets(labels)
 
 
 def checked_groups(X: Any, groups: Any) -> Array | None:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from ..data import all_finite, check_writable, checked_training, has_plain_labels
+from ..data import all_finite, check_classes, check_writable, checked_training, has_plain_labels, no_classes
 from ..fitting import BinaryProblem, Fit, NotFiniteError, SampleArray, binary_problems, loaded_if_small, sample_array
 from ..runtime import Array, is_foreign, is_lazy, like, rows_of, to_host, tuning
 from .binary_fit import FirstPasses, FitSettings, FitSpec, LastFit, strength_of
@@ -64,8 +63,10 @@ def training_set(classifier: Any, X: Any, y: Any, sample_weight: Any, for_many: 
     if any(0 in shape for shape in array.sample_shapes):
         raise ValueError(f"every mode of a sample needs at least one entry; got samples of shape {array.sample_shape}")
     if not has_plain_labels(labels):
-        check_classification_targets(labels)
+        check_classes(labels)
         check_writable(np.asarray(labels), "y")
+    elif not for_many and (quantity := no_classes(labels, in_folds=True)):
+        warnings.warn(f"y {quantity}", UserWarning, stacklevel=4)
     weights = _sample_weights(sample_weight, labels)
     return TrainingSet(array, labels, weights, FirstPasses() if for_many and array.in_memory else None)
 

@@ -15,9 +15,8 @@ import numpy as np
 from joblib import delayed, effective_n_jobs
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 
-from ..data import NO_METADATA, Checkpoint, Metadata, Units, run_units, units_of
+from ..data import NO_METADATA, Checkpoint, Metadata, Units, check_classes, run_units, units_of
 from ..estimators import KERNEL_METHODS, METHODS, TensorMarginClassifier, check_methods
 from ..inspection import MarginReport, check_metadata_for, fit_model, margin_report, predicted_labels
 from ..runtime import Array, Progress, WorkMeter
@@ -269,7 +268,7 @@ def comparison_splits(y: Array, settings: CompareSettings, groups: Array | None)
 
     They are the folds of repeated stratified cross-validations, so that each sample is tested equally often.
     """
-    check_classification_targets(y)
+    check_classes(y, in_folds=True)
     if groups is None:
         _check_comparable(y, settings)
     folds = max(2, round(1 / settings.test_size))

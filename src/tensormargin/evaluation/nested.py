@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..data import Checkpoint, FactsMixin, Metadata, Units, units_of
+from ..data import Checkpoint, FactsMixin, Metadata, Units, check_classes, units_of
 from ..inspection import last_estimator, metadata_for_last_step, predicted_labels
 from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
 from ..selection import kept_products, splits_of
@@ -334,9 +334,7 @@ def nested_evaluation(
     samples.warn_of_leakage()
     score, model = checked_score(model, score), settled_kind(seeded(model, seed), samples)
     y, groups = samples.y, samples.groups
-    splits = outer_splits(cv, y, groups, repeats, seed)
-    for split in splits:  # raise before any work if a training set is too small to choose on
-        _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
+    splits = checked_outer_splits(cv, y, groups, repeats, seed)
     predicted, reference_predicted, matched_predicted = (np.zeros((repeats, len(y)), y.dtype) for _ in range(3))
     classes, folds, deadline = np.unique(y), list[OuterFold](), Deadline.of(budget)
     probabilities = np.full((repeats, len(y), len(classes)), np.nan)
@@ -368,6 +366,15 @@ def nested_evaluation(
         matched_predicted=matched_predicted if any(fold.matched_chosen for fold in folds) else None,
         n_planned=len(splits),
     )
+
+
+def checked_outer_splits(cv: Any, y: Array, groups: Array | None, repeats: int, seed: int) -> list[OuterSplit]:
+    """Return the outer splits; raise ValueError, before any work, if a training set is too small to choose on."""
+    check_classes(y, in_folds=True)
+    splits = outer_splits(cv, y, groups, repeats, seed)
+    for split in splits:
+        _check_can_choose(y[split.train], None if groups is None else groups[split.train], seed)
+    return splits
 
 
 def _check_can_choose(y: Array, groups: Array | None, seed: int) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from joblib import delayed, effective_n_jobs
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..data import (
     Checkpoint,
@@ -18,6 +17,7 @@ from ..data import (
     LeakageWarning,
     Metadata,
     blocks_in_time,
+    check_classes,
     log_arrangements,
     run_units,
     units_of,
@@ -137,7 +137,7 @@ def permutation_test(
     0.05
     """
     samples = Labelled.checked(model, X, y, groups, confounds)
-    check_classification_targets(samples.y)
+    check_classes(samples.y, in_folds=True)
     samples.warn_of_leakage()
     score = checked_score(model, score)
     if n_permutations < 1:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..data import Checkpoint, FactsMixin, Metadata, Views, errors_name_view, fit_rows
+from ..data import Checkpoint, FactsMixin, Metadata, Views, errors_name_view, fit_rows, no_classes
 from ..estimators import METHODS
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
@@ -23,11 +23,12 @@ from ..selection import (
     auto_model,
     guess_kind,
     sampling_frequency,
+    splits_of,
     time_mode,
 )
 from ..transformers import Recipe, fit_transformed
 from .held_out import SCORES
-from .nested import FOLD, NestedEvaluation, fold_seconds, nested_evaluation
+from .nested import FOLD, NestedEvaluation, checked_outer_splits, fold_seconds, nested_evaluation
 from .permutation import PermutationTest, permutation_test
 from .summaries import data_facts, evaluation_facts, permutation_facts, search_facts, without_views_facts
 from .without_views import ViewsEvaluation, evaluate_without_views
@@ -263,6 +264,14 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     >>> check_plan(samples, FitPlan(recipe=Recipe(resize=(4, 5))))
     (4, 5)
     """
+    y, groups = samples.labels, samples.groups
+    if len(np.unique(y)) < 2:
+        raise ValueError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
+    if why := no_classes(y, in_folds=True):
+        raise ValueError(f"{samples.source}: labels {why}")
+    splits_of(plan.folds, y, groups, plan.seed)
+    if plan.outer_folds:
+        checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)
     shape: Any = samples.sample_shape
     several, metadata = isinstance(shape, dict), Metadata(samples.groups, samples.confounds)
     plan.recipe.check_masks(shape, samples.affine)

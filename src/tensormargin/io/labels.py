@@ -11,7 +11,15 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..data import DEFAULT_RULES, BadFileError, FileRules, check_no_decimal_commas, is_missing, text_or_numbers
+from ..data import (
+    DEFAULT_RULES,
+    BadFileError,
+    FileRules,
+    check_no_decimal_commas,
+    is_missing,
+    no_classes,
+    text_or_numbers,
+)
 from ..runtime import Array, listed, quoted
 from .arrays import Stored, open_arrays
 from .options import DoesNotApplyError, GroupsName, Request, Select
@@ -38,6 +46,7 @@ _PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words i
 ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
 """Units in the names of BIDS files, from the largest to the smallest."""
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
+_NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
 _QUICK, _QUICK_BYTES = (".npz", ".csv", ".tsv"), 2**24  # files whose labels are read at once, and the most of them
 _EXACT = 2.0**53  # up to here floating-point numbers represent all integers exactly
 
@@ -103,8 +112,17 @@ def clean(path: Path, values: Array, what: str) -> Array:
     if values.dtype.kind != "f":
         raise BadFileError(f"{path}: {what} must be text or integers; got {values.dtype}")
     _refuse_rows(path, what, np.isnan(values), "no value (NaN)")
-    _refuse_rows(path, what, (values != np.rint(values)) | (np.abs(values) > _EXACT), "a value that is not an integer")
+    odd = (values != np.rint(values)) | (np.abs(values) > _EXACT)
+    if what == "labels" and odd[np.isfinite(values)].sum() > max(1, 0.1 * len(odd)):  # rather than slips
+        _check_classes(path, values)
+    _refuse_rows(path, what, odd, "a value that is not an integer")
     return values.astype(np.int64)
+
+
+def _check_classes(path: Path, values: Array, in_folds: bool = False) -> None:
+    """Raise `BadFileError` for labels that are no classes."""
+    if why := no_classes(values, in_folds):
+        raise BadFileError(f"{path}: labels {why}")
 
 
 def _refuse_rows(path: Path, what: str, bad: Iterable[bool], fault: str) -> None:
@@ -122,6 +140,9 @@ def from_text(path: Path, values: Sequence[str], what: str) -> Array:
     text = clean(path, np.array(values, str), what)
     if all(_WHOLE.fullmatch(value) for value in text.tolist()):
         return np.array([int(value.partition(".")[0]) for value in text.tolist()], np.int64)
+    if what == "labels" and all(_NUMBER.fullmatch(value) for value in text.tolist()):
+        ranks = np.unique(text.astype(np.float64), return_inverse=True)[1]  # 0.5 and 1.5 may be names of classes
+        _check_classes(path, ranks, in_folds=True)
     return text
 
 

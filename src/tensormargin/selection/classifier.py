@@ -18,7 +18,6 @@ from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..data import (
@@ -27,6 +26,7 @@ from ..data import (
     Checkpoint,
     LeakageWarning,
     Metadata,
+    check_classes,
     checked_training,
     columns_in,
     copies_in,
@@ -407,7 +407,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         finite = not self._takes_nan
         X, y = checked_training(self, X, given, finite=finite, ragged=self._takes_ragged, axes=axes)
         X = loaded_if_small(X, finite=finite)
-        check_classification_targets(y)
+        check_classes(y, in_folds=self._makes_folds)
         classes = np.unique(y)
         if len(classes) < 2:
             raise ValueError(f"a classifier needs samples of at least two classes; got one class, {classes}")

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from ..runtime import Array, tuning
+from ..runtime import Array, listed, tuning
 
 Split = tuple[Array, Array]
 """Row indices of a training set and of a test set."""
 
 _FOLDS = 5  # by default
+_NAMED = 8  # classes in a message
 _ORDERS = 10  # shuffles to try before dropping a fold whose training set lacks a class
 
 
@@ -66,7 +67,7 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     labels, counts = _class_sizes(y, groups)
     folds = min(wanted, int(counts.min()))
     if folds < 2:
-        raise ValueError(_too_few(cv, labels[counts < 2].tolist(), "samples" if groups is None else "groups"))
+        raise ValueError(_too_few(cv, labels, counts, groups))
     if groups is None:
         if contents is not None:  # the first of each set of copies in one class stands for the others
             pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
@@ -79,17 +80,21 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     return _group_splits(folds, y, groups, random_state)
 
 
-def _too_few(cv: Any, alone: list[Any], kind: str) -> str:
+def _too_few(cv: Any, labels: Array, counts: Array, groups: Array | None) -> str:
     """Return the message about too few folds, or about classes that have one sample (group) each."""
-    rule = f"cross-validation needs at least 2 folds and 2 {kind} of each class; got cv={cv!r}"
+    kind, alone = "samples" if groups is None else "groups", [str(label) for label in labels[counts < 2]]
+    rule = f"cross-validation needs at least 2 folds and 2 {kind} of each class"
     if not alone:
-        return rule
-    several, names = len(alone) > 1, ", ".join(map(repr, alone))
-    return (
-        f"{rule}, and {f'classes {names} have' if several else f'class {names} has'} 1. Leave "
-        f"{'those classes' if several else 'that class'} out (--exclude-classes {','.join(map(str, alone))}), or bring "
-        f"more {kind}"
-    )
+        return f"{rule}; got cv={cv!r}"
+    which = listed(alone, most=_NAMED)
+    rule += f", and {f'classes {which} have' if len(alone) > 1 else f'class {which} has'} 1"
+    smaller = "Name smaller groups (runs, blocks) with groups (--groups), or none (--no-groups) if all samples are "
+    if groups is not None and len(np.unique(groups)) == 1:
+        return f"all samples are in one group, and groups are never divided. {smaller}independent"
+    if len(labels) - len(alone) < 2:  # who leaves them out has nothing to tell apart
+        return f"{rule}. {f'{smaller}independent, or bring' if groups is not None else 'Bring'} more {kind}"
+    option = f"--exclude-classes {','.join(alone)}" if len(alone) <= _NAMED else "--drop-rare 2"
+    return f"{rule}. Leave {'those classes' if len(alone) > 1 else 'that class'} out ({option}), or bring more {kind}"
 
 
 def _class_sizes(y: Array, groups: Array | None) -> tuple[Array, Array]:
