@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from .runtime import on_cluster as on_cluster
     from .data import Axis as Axis, Checkpoint as Checkpoint, LeakageWarning as LeakageWarning
-    from .data import TrainingRecord as TrainingRecord, Views as Views
+    from .data import TrainingRecord as TrainingRecord, Views as Views, any_scale as any_scale
     from .transformers import AnovaMask as AnovaMask, BandPower as BandPower, Clip as Clip, Connectome as Connectome
     from .transformers import CompetingConvolutions as CompetingConvolutions, IntervalQuantiles as IntervalQuantiles
     from .transformers import Convolutions as Convolutions, Covariances as Covariances, Crop as Crop

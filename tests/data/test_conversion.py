@@ -230,16 +230,16 @@ class TestFrames:
             as_samples(pd.DataFrame({"age": 3, "a": list(X)}))
 
     @pytest.mark.parametrize("make", [KINDS["levels"], nested], ids=["levels", "nested"])
-    def test_columns_in_another_order_than_in_the_fit_are_refused(self, make):
+    def test_columns_in_another_order_than_in_the_fit_are_put_into_that(self, make):
         frame = make(X)
         for estimator in (TensorMarginClassifier("cp", 1), TensorScaler(), TensorMarginClassifierCV(cv=2, lams=(1,))):
             fitted = estimator.fit(frame, Y)
             use = fitted.transform if hasattr(fitted, "transform") else fitted.predict
-            use(frame)
-            use(X)
             first = frame.columns.get_level_values(0).unique()
-            with pytest.raises(ValueError, match="must be those seen in fit, in their order"):
-                use(frame[list(first[::-1])])
+            for given in (frame, X, frame[list(first[::-1])]):
+                np.testing.assert_array_equal(use(given), use(frame))
+            with pytest.raises(ValueError, match=r"must be those seen in fit; .* missing"):
+                use(frame[list(first[1:])])
             fitted.fit(X, Y)  # which has no names
             use(frame[list(first[::-1])])
 

@@ -316,6 +316,11 @@ class TestRecords:
         save_model(tmp_path / "m.skops", clf)
         assert load_model(tmp_path / "m.skops").training is None
         np.savez(tmp_path / "a.npz", X=1e6 * X)
+        refused = run("predict", tmp_path / "m.skops", tmp_path / "a.npz", "-o", tmp_path / "p.csv")
+        assert "Divide them by about 1e+06" in refused.stderr
+        told("predict", tmp_path / "m.skops", tmp_path / "a.npz", "-o", tmp_path / "p.csv", "--any-scale")
+        del clf.scale_in_  # as in files of 0.2
+        save_model(tmp_path / "m.skops", clf)
         result = told("predict", tmp_path / "m.skops", tmp_path / "a.npz", "-o", tmp_path / "p.csv")
         assert result.stderr == ""
         assert "used in fit" not in table(tmp_path / "p.csv")[0]

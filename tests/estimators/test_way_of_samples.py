@@ -44,6 +44,6 @@ def test_samples_are_converted_checked_and_stored_once(decomposition, shape):
     X = np.random.RandomState(0).standard_normal((40, *shape))
     classifier = TensorMarginClassifier(decomposition=decomposition, rank=None if decomposition == "full" else 1)
     stays = stays_of_samples(classifier.fit, X, np.arange(40) % 2)
-    assert stays == ["estimators/classifier", "estimators/fit_steps", *CHECKED, *STORED]
+    assert stays == ["estimators/classifier", "estimators/fit_steps", *CHECKED, STORED[0], "data/scale", STORED[1]]
     stays = stays_of_samples(classifier.predict, X)
-    assert stays == ["estimators/classifier", *CHECKED, *STORED]
+    assert stays == ["estimators/classifier", *CHECKED, "data/scale", *STORED]

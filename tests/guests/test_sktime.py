@@ -70,8 +70,9 @@ def test_panels_in_the_classifier_to_begin_with(unequal):
     assert model.axes_in_[0].values.tolist() == ["x", "y", "z"]
     series = [X[row][:, : 8 + row % 5] if unequal else X[row] for row in range(20)]
     np.testing.assert_array_equal(model.predict(frame), model.predict(series))
+    np.testing.assert_array_equal(model.predict(frame[["x", "z", "y"]]), model.predict(frame))
     with pytest.raises(ValueError, match="channel"):
-        model.predict(frame[["x", "z", "y"]])
+        model.predict(frame[["x", "z"]])
 
 
 def test_rows_of_panels_are_in_the_order_of_time():

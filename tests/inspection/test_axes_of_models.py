@@ -34,11 +34,13 @@ from tensormargin import (
     ViewTransformer,
     Whiten,
     Xdawn,
+    any_scale,
 )
 from tensormargin.data import axes_in
 from tensormargin.evaluation import FitPlan, with_kind
 from tensormargin.inspection import ModelChain
 from tensormargin.io import SampleSet
+from tensormargin.runtime import note
 from tensormargin.selection import guess_kind
 from tensormargin.transformers import Recipe, with_mode_numbers
 
@@ -208,11 +210,27 @@ class TestDataArrays:
         assert model.axes_in_ == AXES
         use = model.transform if hasattr(model, "transform") else model.predict
         assert np.array_equal(use(array()), use(X))
-        order = [1, 0, 2, 3]
-        with pytest.raises(ValueError, match=r"in another order: they were Fz, Cz.* and are Cz, Fz"):
-            use(array(X[:, order], [NAMES[k] for k in order]))
+        for order, names in (([1, 0, 2, 3], NAMES), ([3, 2, 1, 0], [" fz.", "CZ", "pz", "oz"])):
+            assert np.array_equal(use(array(X[:, order], [names[k] for k in order])), use(X))
+        more = np.concatenate([X[:, :1] + 9, X], axis=1)
+        note.cache_clear()
+        with pytest.warns(UserWarning, match="which are left out: EOG"):
+            assert np.array_equal(use(array(more, ["EOG", *NAMES])), use(X))
+        with pytest.raises(ValueError, match="some are there twice"):
+            use(array(more, ["fz", "FZ", *NAMES[1:]]))
+        note.cache_clear()
+        with pytest.warns(
+            UserWarning, match=f"fitted to names along a mode, {', '.join(NAMES)}, and X states no names"
+        ):
+            use(X)
         with pytest.raises(ValueError, match="not the same: Fz missing; A1 additional"):
             use(array(names=["A1", "Cz", "Pz", "Oz"]))
+        faster = array().assign_coords(time=np.arange(X.shape[-1]) / 500).assign_attrs()
+        faster.time.attrs["units"] = "s"
+        with pytest.raises(ValueError, match=r"frequency of the fit; it was 250 Hz along mode 1 .* and is 500 Hz"):
+            use(faster)
+        with any_scale(), pytest.warns(UserWarning, match="in ms in the fit, and is in s"):
+            assert np.array_equal(use(faster), use(array()))
         with pytest.raises(ValueError, match="'channel' and is 'time'"):
             use(array(dims=("trial", "time", "channel"), values=np.swapaxes(X, 1, 2)[:, :4, :4]).isel(time=slice(4)))
         with pytest.warns(UserWarning, match="coordinates of mode 1 .* from -20 ms to 104 ms, and go from 0 ms"):
@@ -230,8 +248,10 @@ class TestDataArrays:
         assert views[:5].sample_axes == views[["eeg"]].sample_axes == {"eeg": AXES}
         assert views.without("eeg").sample_axes is None
         clf = TensorMarginClassifier("cp", 1).fit(views, Y)
+        turned = Views(eeg=array(X[:, ::-1], NAMES[::-1]), age=Y)
+        np.testing.assert_array_equal(clf.decision_function(turned), clf.decision_function(views))
         with pytest.raises(ValueError, match="view 'eeg': the names along a mode"):
-            clf.predict(Views(eeg=array(names=NAMES[::-1]), age=Y))
+            clf.predict(Views(eeg=array(names=["A1", *NAMES[1:]]), age=Y))
 
 
 class TestModesByName:

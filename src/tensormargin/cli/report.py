@@ -63,7 +63,7 @@ def _report_model(given: Any) -> None:
     samples = load_for(source, loaded, data, given.loading, need_labels=True) if data else None
     with blaming(source):
         if samples is not None:
-            check_samples_fit(loaded.model, samples, loaded.axes)
+            check_samples_fit(loaded.model, samples, loaded)
             warn(axes_warning(samples, loaded))
     shown = display_of(samples, loaded.facts, given.background, given.radiological)
     with blaming(source), written_together():

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         axes_of_picture,
         axes_of_volume,
     )
-    from .axes import checked_any_axes, checked_axes, colour_mode, colour_order, contradictions, format_axes
-    from .axes import mode_number, parsed_axes
+    from .axes import as_known, checked_any_axes, checked_axes, colour_mode, colour_order, contradictions, format_axes
+    from .axes import mode_number, other_frequency, parsed_axes
     from .checkpoints import Checkpoint, Units, run_units, units_of
     from .conversion import (
         Shape,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         has_mask_image,
         is_ragged,
         shape_of_samples,
+        taken_along,
         unit_in,
     )
     from .conversion import vector_of
@@ -59,13 +60,16 @@ if TYPE_CHECKING:
     )
     from .notebooks import FactsMixin, facts_table, fit_rows, map_picture, rows_table, sample_picture
     from .sample_summaries import survey, where_not_finite
+    from .scale import OtherScale, any_scale, check_scale, scale_of_fit, takes_any_scale
     from .space import Orientation, checked_affine, differing_places, millimetres, resampled, turned_to
-    from .training_record import ComparedSamples, OtherScale, TrainingRecord, short_facts
+    from .training_record import ComparedSamples, TrainingRecord, short_facts
     from .validation import (
         NEEDS,
         NOT_FINITE,
         NO_METADATA,
+        SCALE_SEEN,
         SEEN,
+        UNNAMED,
         TOO_LARGE,
         Metadata,
         all_finite,
@@ -75,7 +79,7 @@ if TYPE_CHECKING:
     )
     from .validation import checked_groups, checked_labels, checked_samples, checked_training
     from .validation import check_classes, no_classes
-    from .validation import chunked_along_samples, compare_axes, seen_fits
+    from .validation import chunked_along_samples, in_order_of_fit, remember_axes, seen_fits
     from .validation import (
         has_plain_labels,
         named_as_fitted,

@@ -17,6 +17,7 @@ from . import fitted
 
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+_OTHER_RATE = 1e-3  # relative
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
 CHANNELS = ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
 """Names of the mode of channels."""
@@ -346,14 +347,15 @@ def _tuple_from(facts: Any) -> Axes | None:
     return tuple(found)
 
 
-def contradictions(known: AnyAxes, given: AnyAxes) -> tuple[str | None, str | None]:
+def contradictions(known: AnyAxes, given: AnyAxes, any_rate: bool = False) -> tuple[str | None, str | None]:
     """Return what forbids to use samples with other axes than those of a fit, and what to warn of, in words.
 
-    Modes of other names, and channels of other names or in another order, are an error; other numbers (times,
-    wavelengths) or another unit are worth a warning. What is not known on one side contradicts nothing.
+    Modes of other names, channels that `as_known` does not find by name, and times at another sampling frequency are an
+    error, the latter not with ``any_rate``; other numbers (times, wavelengths) or another unit are worth a warning.
+    What is not known on one side contradicts nothing.
     """
     if isinstance(known, Mapping) and isinstance(given, Mapping):
-        pairs = [(name, *contradictions(own, given[name])) for name, own in known.items() if name in given]
+        pairs = [(name, *contradictions(own, given[name], any_rate)) for name, own in known.items() if name in given]
         errors = (f"view {name!r}: {error}" for name, error, _ in pairs if error)
         warnings = (f"view {name!r}: {warning}" for name, _, warning in pairs if warning)
         return next(errors, None), next(warnings, None)
@@ -361,12 +363,41 @@ def contradictions(known: AnyAxes, given: AnyAxes) -> tuple[str | None, str | No
         return None, None
     warning = None
     for mode, (own, other) in enumerate(zip(known or (), given or (), strict=False)):
-        error = _other_names(mode, own, other)
+        error = _other_names(mode, own, other) or (None if any_rate else _other_rate(mode, own, other))
         if error is not None:
             names = ", ".join(axis.name or "?" for axis in known or ())
             return f"{error} (the modes of the fit: {names})" if names.strip("?, ") else error, None
         warning = warning or _other_numbers(mode, own, other)
     return None, warning
+
+
+def as_known(known: AnyAxes, given: AnyAxes) -> tuple[Axes | None, dict[int, Array], list[str]]:
+    """Return the axes of samples with names in the order of a fit, which indices to take by mode, and names left out.
+
+    Upper and lower case, blanks and a point at the end make no difference (FP1, Fp1). Only text along a mode is a name;
+    where a name of the fit is missing or not unique, the mode stays as it is.
+    """
+    if not isinstance(known, tuple) or not isinstance(given, tuple) or len(known) != len(given):
+        return given if isinstance(given, tuple) else None, {}, []
+    axes, places, left_out = list(given), dict[int, Array](), list[str]()
+    for mode, (own, other) in enumerate(zip(known, given, strict=True)):
+        if own.values is None or other.values is None or own.is_numeric or other.is_numeric:
+            continue
+        if np.array_equal(own.values, other.values):
+            continue
+        wanted, there = own.values.tolist(), other.values.tolist()
+        if not set(wanted) <= set(there):
+            wanted, there = [_plain_name(name) for name in wanted], [_plain_name(name) for name in there]
+        if not set(wanted) <= set(there) or any(there.count(name) > 1 for name in wanted):
+            continue
+        places[mode] = np.array([there.index(name) for name in wanted])
+        left_out += np.delete(other.values, places[mode]).tolist()
+        axes[mode] = replace(other, values=own.values)
+    return tuple(axes), places, left_out
+
+
+def _plain_name(name: str) -> str:
+    return name.strip(" .").casefold()
 
 
 def _other_names(mode: int, own: Axis, other: Axis) -> str | None:
@@ -383,20 +414,32 @@ def _other_names(mode: int, own: Axis, other: Axis) -> str | None:
     named = f" ({own.name})" if own.name else ""
     seen, given = own.values.tolist(), other.values.tolist()
     missing, additional = (
-        [name for name in one if name not in set(two)] for one, two in ((seen, given), (given, seen))
+        [name for name in one if _plain_name(name) not in set(map(_plain_name, two))]
+        for one, two in ((seen, given), (given, seen))
     )
-    if missing or additional:
-        changes = ((missing, "missing"), (additional, "additional"))
-        differences = [f"{listed(names, most=5)} {word}" for names, word in changes if names]
-        return (
-            f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are not the "
-            f"same: {'; '.join(differences)}. Give samples with these {len(seen)} names: {listed(seen, most=20)}"
-        )
-    first = next((k for k, (a, b) in enumerate(zip(seen, given, strict=False)) if a != b), 0)
+    changes = ((missing, "missing"), (additional, "additional"))
+    differences = [f"{listed(names, most=5)} {word}" for names, word in changes if names]
     return (
-        f"the names along a mode must be those seen in fit, in their order; along {which}{named} they are in another "
-        f"order: they were {listed(seen[first:], most=5)} and are {listed(given[first:], most=5)}. Put them into the "
-        "order of the fit"
+        f"the names along a mode must be those seen in fit; along {which}{named} they are not the same: "
+        f"{'; '.join(differences) or 'some are there twice'}. Give samples with these {len(seen)} names: "
+        f"{listed(seen, most=20)}"
+    )
+
+
+def _other_rate(mode: int, own: Axis, other: Axis) -> str | None:
+    """Return an error for times at another sampling frequency, as many as those of the fit."""
+    if own.sfreq is None or other.sfreq is None or len(own.values) != len(other.values):
+        return None
+    return other_frequency(own.sfreq, other.sfreq, f" along mode {mode} (counted from 0)")
+
+
+def other_frequency(known: float, given: float, where: str = "") -> str | None:
+    """Return an error for samples at another sampling frequency than those of a fit; None if it is the same."""
+    if abs(given / known - 1) <= _OTHER_RATE:
+        return None
+    return (
+        f"samples must have the sampling frequency of the fit; it was {known:g} Hz{where} and is {given:g} Hz. "
+        "Resample them, or predict them as they are inside `with tensormargin.any_scale():` (command line: --any-scale)"
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, as_array, is_foreign, is_lazy, namespace, to_host
+from ..runtime import Array, as_array, is_foreign, is_lazy, like, namespace, to_host
 from .axes import AnyAxes, Axes, Axis
 from .epochs import axes_of_epochs, is_epochs, metadata_of, unit_of_channels, values_of
 
@@ -55,6 +55,20 @@ def as_samples(X: Any, ragged: bool = False) -> Any:
         return reader(X, ragged)
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind == "O"):
         return _stacked(X, ragged)
+    return X
+
+
+def taken_along(X: Any, places: Mapping[int, Array]) -> Any:
+    """Return samples with some of the indices along their modes, in this order."""
+    for mode, indices in places.items():
+        if is_ragged(X):
+            X = vector_of([np.take(sample, indices, axis=mode) for sample in X])
+        elif isinstance(X, np.ndarray):
+            X = np.take(X, indices, axis=mode + 1)
+        elif is_lazy(X):
+            X = X[(*[slice(None)] * (mode + 1), indices)]
+        else:
+            X = namespace(X).take(X, like(indices, X), axis=mode + 1)
     return X
 
 

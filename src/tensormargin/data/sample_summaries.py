@@ -15,13 +15,13 @@ import numpy as np
 
 from ..runtime import Array, as_array, computed, dtype_of, is_lazy, to_host
 from .conversion import is_ragged, shape_of_samples
+from .scale import ONE
 from .validation import chunked_along_samples
 from .views import Views
 
 DIGEST_BYTES = 8
 MOST_CELLS = 32  # of the grid of means
 SIGNATURE = 4  # projections: two unrelated samples agree in all of them, up to rounding, less than once in 1e15 pairs
-ONE = ""  # name of the only view
 FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale of the training samples
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode

@@ -17,7 +17,6 @@ from .sample_summaries import (
     FLOOR,
     LEAST_SPREAD,
     MOST_CELLS,
-    ONE,
     ROUNDING,
     SIGNATURE,
     Summary,
@@ -27,23 +26,13 @@ from .sample_summaries import (
     views_by_name,
     with_near_copies,
 )
+from .scale import ONE, OtherScale, other_scale, scale_facts
 from .views import views_or_samples
 
 _MOST_DIGESTS = 2**17  # of more samples none are kept: the record would be larger than most models
 _FOLDS = 10
 _FEWEST = 5  # training samples whose distances say something
 _RIDGE = 0.05  # least share of the identity in the correlations of the descriptors
-_FACTOR = 10.0  # ratio of scales that is another unit
-_FEW = 5  # new samples of which the median may be that of an unusual one
-
-
-@dataclass(frozen=True)
-class OtherScale:
-    """A view ("" for the only one) whose median root mean square differs from training by this factor, ten or more."""
-
-    view: str
-    factor: float
-    message: str
 
 
 @dataclass(frozen=True)
@@ -220,7 +209,7 @@ class TrainingRecord:
 
     def _other_scale(self, scale: Mapping[str, Array]) -> OtherScale | None:
         """Return the first view that differs from training, given the root mean squares of new samples."""
-        found = (_other_scale(name, self.facts["views"][name], own) for name, own in scale.items())
+        found = (other_scale(name, self.facts["views"][name], own) for name, own in scale.items())
         return next((one for one in found if one is not None), None)
 
 
@@ -242,15 +231,13 @@ def _damaged() -> Iterator[None]:
 
 
 def _view_facts(found: Summary, grid: tuple[int, ...], folds: list[Array], unit: str | None) -> dict[str, Any]:
-    scale = found.scale[found.scale > 0]
-    typical = float(np.median(scale)) if len(scale) else 0.0
-    ends = np.quantile(scale, [0.0, 0.05, 0.95, 1.0]).tolist() if len(scale) else [0.0] * 4
-    features = _features(found, typical)
+    scale = scale_facts(found.scale)
+    features = _features(found, scale["median"])
     there = np.isfinite(features).all(axis=1)
     kept = len(found.digests) <= _MOST_DIGESTS
     facts: dict[str, Any] = {
         "unit": unit or None,
-        "scale": {"median": typical, **dict(zip(("minimum", "low", "high", "maximum"), ends, strict=True))},
+        "scale": scale,
         "grid": list(grid),
         "digests": found.digests.tobytes().hex() if kept else None,
         "signatures": _text(np.nan_to_num(found.signatures)) if kept else None,
@@ -373,30 +360,3 @@ def _known_samples(digests: str, text: str | None) -> tuple[Array, Array]:
     rows = np.frombuffer(bytes.fromhex(digests), np.uint64)
     directions = np.zeros((len(rows), SIGNATURE)) if text is None else _numbers(text).reshape(len(rows), SIGNATURE)
     return rows, np.where(directions.any(axis=1, keepdims=True), directions, np.nan)
-
-
-def _other_scale(view: str, facts: Mapping[str, Any], scale: Array) -> OtherScale | None:
-    """Return the difference of scales if it is one of units.
-
-    The median of many samples must lie within a factor of ten of that of training, or among the central 90 % there.
-    Few samples may be unusual: they must be ten times larger than the largest, or a hundred times smaller than the
-    smallest training sample, since a dark picture is no other unit.
-    """
-    scale = scale[scale > 0]
-    own = facts["scale"]
-    typical = float(own["median"])
-    if not len(scale) or not typical > 0:
-        return None
-    new = float(np.median(scale))
-    least, most = min(typical / _FACTOR, own["low"]), max(typical * _FACTOR, own["high"])
-    if len(scale) < _FEW:
-        least, most = own["minimum"] / _FACTOR**2, own["maximum"] * _FACTOR
-    if least < new < most:
-        return None
-    where = f"view {view!r}: " if view else ""
-    unit = f", in {facts['unit']}" if facts["unit"] else ""
-    message = (
-        f"{where}the root mean square of a sample is {new:.3g}; that of the training samples was {typical:.3g} (from "
-        f"{own['minimum']:.3g} to {own['maximum']:.3g}{unit})"
-    )
-    return OtherScale(view, new / typical, message)

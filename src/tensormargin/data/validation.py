@@ -14,11 +14,25 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, _num_samples, check_consistent_length, validate_data
 
-from ..runtime import Array, as_array, detached, device_of, dtype_of, is_foreign, is_lazy, namespace, quoted, to_host
+from ..runtime import (
+    Array,
+    as_array,
+    detached,
+    device_of,
+    dtype_of,
+    is_foreign,
+    is_lazy,
+    listed,
+    namespace,
+    note,
+    quoted,
+    to_host,
+)
 from . import fitted
-from .axes import AnyAxes, Axis, checked_any_axes, contradictions
-from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, vector_of
-from .covariates import check_no_decimal_commas
+from .axes import AnyAxes, Axis, as_known, checked_any_axes, contradictions
+from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, taken_along, vector_of
+from .covariates import COVARIATE, check_no_decimal_commas
+from .scale import takes_any_scale
 from .views import (
     Shapes,
     Views,
@@ -42,12 +56,16 @@ TOO_LARGE = (
 """Remedies for samples whose squares overflow."""
 _MANY_VALUES = 10  # of labels, from which they may be a quantity or names
 _LARGEST = float(np.sqrt(np.finfo(np.float64).max))
+UNNAMED = "The model was fitted to names along a mode"
+"""How the remark on samples without names begins."""
 _AXES = fitted.list_of(fitted.instance("Axis"), kind=tuple) | None
 SEEN = {
     "axes_in_": _AXES | fitted.map_of(_AXES) | fitted.ABSENT,
     "_mode_names": fitted.plain | fitted.ABSENT,  # in files of version 0.1
 }
 """What the functions below set in a fit, besides scikit-learn's attributes; see `seen_fits`."""
+SCALE_SEEN = {"scale_in_": fitted.map_of(fitted.map_of(fitted.plain)) | fitted.ABSENT}
+"""What `scale_of_fit` returns."""
 
 
 def seen_fits(estimator: Any, shape: Shape | Shapes) -> dict[str, Any]:
@@ -63,8 +81,12 @@ def checked_samples(estimator: Any, X: Any, reset: bool = True, finite: bool = T
     NumPy arrays and data frames go through scikit-learn's checks. A Dask array stays lazy, chunked along the samples
     only; the pass that reads it checks that it is finite. An array of another library stays on its device.
     """
-    compare_axes(estimator, axes_in(X), reset)
+    axes = axes_in(X)
     X = as_samples(X, ragged)
+    if reset:
+        remember_axes(estimator, axes)
+    else:
+        X = in_order_of_fit(estimator, X, axes)
     if not _is_plain(X):
         return _checked_as_it_is(estimator, X, reset, finite)
     X = validate_data(estimator, X, dtype="numeric", allow_nd=True, ensure_all_finite=False, reset=reset)
@@ -125,7 +147,7 @@ def checked_training(
     ``axes`` are those of samples that have been converted to an array, which states none.
     """
     X, stated = converted(X, ragged)
-    compare_axes(estimator, stated if axes is None else axes, reset=True)
+    remember_axes(estimator, stated if axes is None else axes)
     labels = to_host(y) if is_lazy(y) or is_foreign(y) else y
     if _are_valid(X, labels):
         estimator.n_features_in_ = X.shape[1]
@@ -154,23 +176,56 @@ def has_plain_labels(labels: Array) -> bool:
     return labels.ndim == 1 and labels.dtype.kind in "biu"
 
 
-def compare_axes(estimator: Any, given: AnyAxes, reset: bool) -> None:
-    """Set ``axes_in_`` to the axes that X states, or raise ValueError if they contradict those seen in ``fit``."""
-    if reset:
-        estimator.__dict__.pop("axes_in_", None)
-        if given is not None:
-            estimator.axes_in_ = given
-        return
-    if given is None:
-        return
+def remember_axes(estimator: Any, given: AnyAxes) -> None:
+    """Set ``axes_in_`` to the axes that X states in ``fit``."""
+    estimator.__dict__.pop("axes_in_", None)
+    if given is not None:
+        estimator.axes_in_ = given
+
+
+def in_order_of_fit(estimator: Any, X: Any, given: AnyAxes) -> Any:
+    """Return converted samples with the names along their modes (channels) in the order of ``fit``.
+
+    Additional ones are left out. Raise ValueError if the axes that X states contradict those seen in ``fit``.
+    """
     # models of version 0.1 only have the names of the columns of data frames
     columns = estimator.__dict__.get("_mode_names", ())
     seen = getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
-    error, warning = contradictions(seen, given)
+    if not seen:
+        return X
+    _note_unnamed(seen, given)
+    if isinstance(X, Views):
+        known, stated = (axes if isinstance(axes, Mapping) else {} for axes in (seen, given))
+        known = {name: axes for name, axes in known.items() if axes and axes[0].name != COVARIATE}
+        arranged = {name: as_known(known.get(name), stated.get(name)) for name in X}
+        arrays = {name: taken_along(array, arranged[name][1]) for name, array in X.items()}
+        X, given = X.replaced(arrays), {name: axes for name, (axes, _, _) in arranged.items()}
+        left_out = [name for _, _, names in arranged.values() for name in names]
+    else:
+        found, places, left_out = as_known(seen, given)
+        X, given = taken_along(X, places), given if found is None else found
+    if left_out:
+        note(f"X has names along its modes that the fit had not, which are left out: {listed(left_out)}")
+    error, warning = contradictions(seen, given, takes_any_scale())
     if error is not None:
         raise ValueError(error)
     if warning is not None:
         warnings.warn(warning, stacklevel=4)
+    return X
+
+
+def _note_unnamed(seen: AnyAxes, given: AnyAxes) -> None:
+    """Say that samples without names are taken in the order of those of the fit."""
+    if isinstance(seen, Mapping):
+        for name, axes in seen.items():
+            _note_unnamed(axes, given.get(name) if isinstance(given, Mapping) else None)
+        return
+    for mode, own in enumerate(seen or ()):
+        stated = given is not None and not isinstance(given, Mapping) and given[mode : mode + 1]
+        if own.values is None or own.is_numeric or own.name == COVARIATE or (stated and stated[0].values is not None):
+            continue
+        names = listed(own.values.tolist(), most=5)
+        note(f"{UNNAMED}, {names}, and X states no names: it must have them in this order")
 
 
 def _checked_ragged(estimator: Any, X: Array, reset: bool, finite: bool) -> Array:
@@ -215,7 +270,7 @@ def samples_as_fitted(estimator: Any, X: Any, shape: Shape | Shapes, finite: boo
     """
     given = type(X).__name__
     X, axes = converted(with_known_categories(estimator, X), ragged=None in shape)
-    compare_axes(estimator, axes, reset=False)
+    X = in_order_of_fit(estimator, X, axes)
     if isinstance(shape, dict) or isinstance(X, Views):
         return _views_as_fitted(estimator, X, shape, given)
     of_vectors = len(shape) == 1 and None not in shape  # scikit-learn's message about features fits vectors only
@@ -280,8 +335,8 @@ def named_as_fitted(estimator: Any, X: Any) -> Any:
 
 def samples_of_any_length(estimator: Any, X: Any) -> Any:
     """Return X as an array of samples, or a vector of them where they differ in length, for a step that checks them."""
-    compare_axes(estimator, axes_in(X), reset=False)
-    return as_array(as_samples(X, ragged=True))
+    axes = axes_in(X)
+    return as_array(in_order_of_fit(estimator, as_samples(X, ragged=True), axes))
 
 
 def _format_shape(shape: Shape) -> str:

@@ -16,7 +16,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import SEEN, checked_groups, content_ranks, fitted, map_picture, same_library, samples_as_fitted, seen_fits
+from ..data import (
+    SCALE_SEEN,
+    SEEN,
+    check_scale,
+    checked_groups,
+    content_ranks,
+    fitted,
+    map_picture,
+    same_library,
+    samples_as_fitted,
+    scale_of_fit,
+    seen_fits,
+    unit_in,
+)
 from ..fitting import (
     FORMATS,
     SampleArray,
@@ -110,6 +123,7 @@ class WithProbabilities:
     **dict.fromkeys(("view_scale_", "view_shares_", "mean_scores_"), fitted.map_of(_PER_PROBLEM) | fitted.ABSENT),
     n_missing_=fitted.map_of(fitted.whole(0)) | fitted.ABSENT,
     **SEEN,
+    **SCALE_SEEN,
 )
 @dataclass(eq=False, repr=False)
 class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
@@ -223,6 +237,9 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         The value of ``multi_class`` used in the fit.
     n_features_in_ : int
         Size of the first mode, as counted by scikit-learn; not for several views.
+    scale_in_ : dict
+        By view ("" for the only one) the median and the range of the root mean squares of the training samples in
+        memory, and their unit if X states it. Samples of another scale are refused (`tensormargin.any_scale`).
     view_scale_ : dict of str to ndarray of shape (n_problems,)
         What each view was multiplied by; 0 for one that was left out. This and what follows for several views only.
     view_shares_ : dict of str to ndarray of shape (n_problems,)
@@ -322,6 +339,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
             them together, so that they hold for new groups. The weight does not depend on them.
         """
         training = training_set(self, X, y, sample_weight)
+        self.scale_in_ = scale_of_fit(training.array.X, "" if isinstance(X, np.ndarray) else unit_in(X))
         if groups is not None:
             groups = checked_groups(training.array.X, groups)
         fit_training_set(self, training, y, self.n_jobs)
@@ -395,6 +413,7 @@ class TensorMarginClassifier(AccuracyMixin, NotebookMixin, BaseEstimator):
         check_is_fitted(self)
         X = samples_as_fitted(self, X, self.sample_shape_)
         same_library(self, X, "coef_", method)
+        check_scale(self, X, self.decision_function)
         return X
 
     def _as_fitted(self, X: Any, method: str) -> SampleArray:

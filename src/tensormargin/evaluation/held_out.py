@@ -17,6 +17,7 @@ from ..data import (
     AnyAxes,
     LeakageWarning,
     Metadata,
+    any_scale,
     as_samples,
     axes_in,
     checked_labels,
@@ -114,6 +115,7 @@ class HeldOut:
     predicted: Array
 
 
+@any_scale()  # one person may have another scale than others
 def predict_held_out(model: Any, samples: Labelled, split: OuterSplit, **extras: Any) -> HeldOut:
     """Fit a clone of a model on the training set of a split and predict its test set.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..data import Checkpoint, FactsMixin, Metadata, Units, check_classes, units_of
+from ..data import Checkpoint, FactsMixin, Metadata, Units, any_scale, check_classes, units_of
 from ..inspection import last_estimator, metadata_for_last_step, predicted_labels
 from ..runtime import Array, Deadline, EqualStages, FloatArray, Progress, is_lazy
 from ..selection import kept_products, splits_of
@@ -455,6 +455,7 @@ class _OuterLoop:
             stages.end()
             yield split, result
 
+    @any_scale()
     def _test(
         self, split: OuterSplit, progress: Progress | None, checkpoint: Checkpoint | None, deadline: Deadline
     ) -> tuple[_Tested, Sequence[Any]]:

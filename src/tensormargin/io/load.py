@@ -11,7 +11,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..data import BadFileError, FileRules, LeakageWarning, axes_of, blocks_in_time, check_text, names_of, parsed_axes
+from ..data import (
+    AnyAxes,
+    BadFileError,
+    FileRules,
+    LeakageWarning,
+    as_known,
+    axes_of,
+    blocks_in_time,
+    check_text,
+    names_of,
+    parsed_axes,
+    taken_along,
+)
 from ..runtime import Array, counted, listed
 from . import options
 from .arrays import Missing, check_samples, container_endings, container_kind, open_arrays
@@ -330,6 +342,7 @@ def _load_like(path: str | Path, given: Mapping[str, Any], like: Any) -> SampleS
             without |= {name: remembered.pop(name) for name in lost}
     if found.axes is None:
         found = replace(found, axes=options.remembered_axes(like, found.sample_shape))
+    found = _named_like(found, like.axes)
     found = turned_like(found, known_affine(like), "the model's samples")
     given_again = [name for name, value in given.items() if value is not None and name not in remembered]
     notes = options.contradictions(known, found.loading, given_again)
@@ -338,6 +351,25 @@ def _load_like(path: str | Path, given: Mapping[str, Any], like: Any) -> SampleS
     if left_out:
         notes.append(f"does not apply to this file, so it was left out: {left_out}")
     return replace(found, notes=(*found.notes, *(f"{path}: {note}" for note in notes)))
+
+
+def _named_like(found: SampleSet, known: AnyAxes) -> SampleSet:
+    """Return samples with the names along their modes in the order of others, without additional ones."""
+    shape, data = found.sample_shape, found.data
+    if not isinstance(known, tuple) or isinstance(shape, dict) or len(shape) != len(known):
+        return found
+    axes, places, left_out = as_known(known, found.axes)
+    notes = list(found.notes)
+    if left_out:
+        notes.append(f"{found.source}: {listed(left_out)} left out, which the model's samples did not have")
+    names = [axis.values.tolist() for axis in known if axis.values is not None and not axis.is_numeric]
+    if found.axes is None and names:
+        first = listed(names[0], most=5)
+        notes.append(f"{found.source}: states no names; the model's samples had {first}, and must be in this order")
+    if places:
+        take = partial(taken_along, places=places)
+        data = data.changed(take) if isinstance(data, FileSamples) else take(data)
+    return replace(found, data=data, axes=axes, notes=tuple(notes))
 
 
 def known_affine(like: Any) -> Any:

@@ -7,7 +7,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -16,15 +16,18 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..data import (
-    AnyAxes,
+    UNNAMED,
     ComparedSamples,
     Metadata,
     OtherScale,
     TrainingRecord,
     Views,
+    any_scale,
     contradictions,
     differing_places,
     names_of,
+    other_frequency,
+    takes_any_scale,
 )
 from ..inspection import ModelChain, last_estimator, metadata_for_last_step, needs_groups, samples_for_last_step
 from ..runtime import Array, Progress, computed, counted, listed, percent
@@ -56,9 +59,14 @@ class Predictions:
     compared: ComparedSamples | None = None
 
 
-def check_samples_fit(model: Any, samples: SampleSet, axes: AnyAxes = None) -> None:
-    """Raise `BadFileError` if samples, or their channels, do not fit the model, which was fitted with these axes."""
-    error, _ = contradictions(axes, samples.axes)
+def check_samples_fit(model: Any, samples: SampleSet, file: ModelFile | None = None) -> None:
+    """Raise `BadFileError` if samples, their channels or their sampling frequency do not fit the model of a file."""
+    error = None
+    if file is not None:
+        error, _ = contradictions(file.axes, samples.axes, takes_any_scale())
+        known = file.loading.get("sfreq", file.loading.get("stated", {}).get("sfreq"))
+        if error is None and known and samples.sfreq and not takes_any_scale():
+            error = other_frequency(known, samples.sfreq)
     if error is not None:  # first, since it names the channels that a shape only counts
         raise BadFileError(f"{samples.source}: {error}")
     shape = ModelChain.of(model).sample_shape
@@ -97,7 +105,7 @@ def axes_warning(samples: SampleSet, file: ModelFile) -> str | None:
         warning = next((text for text in moved if text), None)
     else:
         warning = None if isinstance(shapes, Mapping) else differing_places(*affines, shapes)
-    warning = warning or contradictions(file.axes, samples.axes)[1]
+    warning = warning or contradictions(file.axes, samples.axes, True)[1]
     return None if warning is None else f"{samples.source}: {warning}"
 
 
@@ -130,17 +138,13 @@ def _deconfounds(model: Any) -> list[Deconfound]:
 
 
 def predictions_of(
-    model: Any,
-    samples: SampleSet,
-    axes: AnyAxes = None,
-    record: TrainingRecord | None = None,
-    other: OtherScale | None = None,
+    model: Any, samples: SampleSet, record: TrainingRecord | None = None, other: OtherScale | None = None
 ) -> Predictions:
     """Return the predictions for samples in memory, compared with the training record.
 
     The view of an ``other`` scale is compared on the scale of the training samples.
     """
-    check_samples_fit(model, samples, axes)
+    check_samples_fit(model, samples)
     last, metadata = last_estimator(model), Metadata(samples.groups, samples.confounds)
     ready, more = samples_for_last_step(model, samples.data, metadata), metadata_for_last_step(model, metadata)
     predicted = np.asarray(last.predict(ready, **more))
@@ -204,8 +208,12 @@ class PredictionRun:
 
         It is called again if the first pass finds samples of another scale, and the model has none.
         """
+        with any_scale() if self._any_scale else nullcontext():
+            return self._into(consume)
+
+    def _into(self, consume: Callable[[Iterator[Predictions]], _Made]) -> _Made:
         model, samples = self._file.model, self._samples
-        check_samples_fit(model, samples, self._file.axes)
+        check_samples_fit(model, samples, self._file)
         for step in _deconfounds(model):
             step.check_categories(samples.confounds)
         made = consume(self._parts())
@@ -223,7 +231,9 @@ class PredictionRun:
         done, n_samples = 0, len(self._samples.data)
         for part in self._samples.parts(needs_groups(model)):
             with _counting_from(done), warnings.catch_warnings(action="ignore", category=UnseenCategoryWarning):
-                rows = predictions_of(model, part, None, record, other)  # unseen categories were named by `into`
+                warnings.filterwarnings("ignore", UNNAMED)  # said by `load_samples`, as `into` names unseen categories
+                with nullcontext() if record is None else any_scale():  # compared with the record, by many at a time
+                    rows = predictions_of(model, part, record, other)
             used = None
             if rows.compared is not None:
                 compared.append(rows.compared)
@@ -270,8 +280,7 @@ def check_scale(model: Any, samples: SampleSet, other: OtherScale) -> None:
     if _is_scale_free(model, samples, other):
         return
     unit = (samples.unit or {}).get(other.view) if isinstance(samples.unit, Mapping) else samples.unit
-    stated, factor = f" (in {unit})" if unit else "", max(other.factor, 1 / other.factor)
-    remedy = f"{'Multiply' if other.factor < 1 else 'Divide'} them by about {factor:.2g}"
+    stated, remedy = f" (in {unit})" if unit else "", other.remedy
     if "image" in samples.kind:
         remedy = "Save the pictures with as many bits per value as those of the fit, 8 or 16, and with like exposure"
     raise BadFileError(
@@ -285,7 +294,8 @@ def _is_scale_free(model: Any, samples: SampleSet, other: OtherScale) -> bool:
     given = replace(samples.taken(slice(0, _FEW)), target=None, names=None, files=None, positions=None)
     X = given.data
     scaled = Views({**dict(X.items()), other.view: X[other.view] / other.factor}) if other.view else X / other.factor
-    first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
+    with any_scale():
+        first, second = (predictions_of(model, one).columns for one in (given, replace(given, data=scaled)))
     return all(np.allclose(first[name], second[name], 1e-3, 1e-6) for name in first if " of " in name)
 
 
@@ -388,7 +398,7 @@ def scene_predictions(
             check_samples(scene.source, samples, "the scene", missing="entries" if takes_nan(model) else False)
             names = list(map(str, (where[rows] @ [columns, 1]).tolist()))
             part = SampleSet(samples, None, None, names, None, scene.source, scene.kind, (), positions=where[rows])
-            yield rows, part, predictions_of(model, part, None, record)
+            yield rows, part, predictions_of(model, part, record)
 
     if record is not None and not any_scale:  # of the whole scene, of which a few rows may be dark
         for _, part, found in predictions(positions[:: max(1, len(positions) // _PIXELS)]):

@@ -21,12 +21,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOp
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ..data import (
+    SCALE_SEEN,
     SEEN,
     AnyAxes,
     Checkpoint,
     LeakageWarning,
     Metadata,
     check_classes,
+    check_scale,
     checked_training,
     columns_in,
     copies_in,
@@ -34,8 +36,10 @@ from ..data import (
     giveaway_channels,
     samples_as_fitted,
     samples_of_any_length,
+    scale_of_fit,
     seen_fits,
     shape_of,
+    unit_in,
     units_of,
     views_or_array,
     warn_of_duplicates,
@@ -99,6 +103,7 @@ _ROUTED: dict[str, bool | None] = {"groups": True, "confounds": True}
     tried_=fitted.list_of(fitted.whole(0)) | fitted.ABSENT,
     lowered_ranks_=fitted.list_of(fitted.tuple_of(fitted.plain, fitted.plain, fitted.plain)) | fitted.ABSENT,
     **SEEN,
+    **SCALE_SEEN,
 )
 class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
     """`TensorMarginClassifier` with its hyperparameters selected by cross-validation.
@@ -197,7 +202,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         Decomposition, requested rank and used rank, wherever samples were too small for the requested rank.
     calibration_ : ndarray of shape (n_problems, 2), or (n_problems, 4) for more than two classes
         As in `TensorMarginClassifier`.
-    classes_, n_features_in_, sample_shape_ : as in `TensorMarginClassifier`
+    classes_, n_features_in_, sample_shape_, scale_in_ : as in `TensorMarginClassifier`
     n_splits_ : int
     refit_time_ : float
 
@@ -341,8 +346,10 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         likely = None if groups is not None else groups_in_columns(columns_in(X))
         if likely is not None:
             warnings.warn(likely, LeakageWarning, stacklevel=4)
+        unit = unit_in(X)
         X, axes = self._prepare_search(X, y, Metadata(groups, confounds))
         training = self._checked(X, y, sample_weight, Metadata(groups, confounds), axes)
+        self.scale_in_ = scale_of_fit(training.X, unit)
         rng = check_random_state(self.random_state)
         splits, n_once = self._repeated_splits(training.y, training.metadata.groups, training.X, rng)
         check_training_parts(splits, training.y)
@@ -585,14 +592,18 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
             X = samples_of_any_length(self, X)
         else:
             X = samples_as_fitted(self, X, self.sample_shape_, finite=not takes_nan(best))
+        metadata = Metadata.checked(X, groups, confounds)
+        check_scale(self, X, lambda few: self._scores_of(few, metadata.rows(slice(len(few)))))
         if isinstance(best, Pipeline):
-            metadata = Metadata.checked(X, groups, confounds)
             check_metadata_for(method, best[:-1], metadata)
             X = views_or_array(transformed(best[:-1], X, metadata))
         if calibrated:
             classifier = copy(classifier)
             classifier.probability, classifier.calibration_ = True, self.calibration_
         return getattr(classifier, method)(X)
+
+    def _scores_of(self, X: Any, metadata: Metadata) -> Any:
+        return self._apply("decision_function", X, metadata.groups, metadata.confounds)
 
     def decision_function(self, X: Any, groups: Any = None, confounds: Any = None) -> Any:
         """Return the scores of the selected classifier; see `TensorMarginClassifier.decision_function`.

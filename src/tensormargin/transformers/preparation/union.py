@@ -23,11 +23,12 @@ from ...data import (
     Views,
     axes_in,
     checked_axes,
-    compare_axes,
     errors_name_view,
     fitted,
+    in_order_of_fit,
     is_views,
     missing_samples,
+    remember_axes,
     samples_as_fitted,
     seen_fits,
     shape_of,
@@ -128,7 +129,7 @@ class Composite(TakesMetadata, _BaseComposition):
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Views:
         """Fit all members and return the views."""
         self._check_members()
-        compare_axes(self, axes_in(X), reset=True)
+        remember_axes(self, axes_in(X))
         X = self._converted(X)
         chosen = {name: one if isinstance(one, str) else clone(one) for name, one in self._chosen(X)}
         for name, member in chosen.items():
@@ -153,8 +154,8 @@ class Composite(TakesMetadata, _BaseComposition):
         """Return the views of samples."""
         check_is_fitted(self)
         X = with_known_categories(self, X)
-        compare_axes(self, axes_in(X), reset=False)
-        X = self._as_fitted(self._converted(X))
+        axes = axes_in(X)
+        X = self._as_fitted(in_order_of_fit(self, self._converted(X), axes))
         metadata = Metadata.checked(X, groups, confounds)
         jobs = {}
         for name, member in self.transformers_:
