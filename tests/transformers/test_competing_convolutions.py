@@ -22,7 +22,8 @@ def by_hand(step, sample, signal, group, which):
     """Return sums of the largest results and counts of the smallest ones of a group, by NumPy's convolution."""
     place = (signal * step.kernels_.shape[1] + group) * len(step.dilations_) + which
     channels = step._channels[step._starts[place] : step._starts[place + 1]]
-    series = np.diff(sample / step.scale_, n=signal)[channels].sum(axis=0)
+    relative = (sample - sample.mean(axis=1, keepdims=True)) / step.scale_  # beyond its ends a sample has its mean
+    series = np.diff(relative, n=signal)[channels].sum(axis=0)
     dilation = int(step.dilations_[which])
     spread = np.zeros((step.kernels_.shape[2], 8 * dilation + 1))
     spread[:, ::dilation] = step.kernels_[signal, group]
@@ -41,6 +42,12 @@ def test_features_are_roots_of_what_the_winners_have(X):
         expected = np.sqrt(by_hand(step, X[place[0]], *place[1:]).clip(0) / 40)
         np.testing.assert_allclose(found[place], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose((found[..., 1] ** 2).sum(axis=-1)[:, 0], 1, rtol=1e-6)  # one wins each time
+
+
+def test_a_constant_in_a_channel_changes_nothing(X):
+    step = CompetingConvolutions(8).fit(X)
+    moved = step.transform(X + np.array([30.0, -7.0, 1000.0])[:, None])
+    np.testing.assert_allclose(moved, step.transform(X), rtol=1e-2, atol=1e-2)
 
 
 def test_kernels_add_up_to_zero_and_channels_differ_between_groups(X):

@@ -7,11 +7,12 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tensormargin import Tensorize, TensorMarginClassifier
+from tensormargin import Tensorize, TensorMarginClassifier, load_model, save_model
 from tensormargin.datasets import load_basic_motions
 from tensormargin.fitting import without_native
 from tensormargin.transformers import Convolutions
@@ -30,6 +31,8 @@ def by_hand(step, series, place, combination):
     dilation = int(step.dilations_[which])
     spread = np.zeros(8 * dilation + 1)
     spread[::dilation] = step.kernels_[kernel]
+    if hasattr(step, "padding_"):
+        series = series - series.mean(axis=1, keepdims=True)
     convolved = np.convolve(series[combination].sum(axis=0), spread[::-1])[
         4 * dilation : 4 * dilation + series.shape[1]
     ]
@@ -78,6 +81,30 @@ def test_the_same_seed_gives_the_same_features(X):
     np.testing.assert_array_equal(Convolutions(500).fit_transform(X), Convolutions(500).fit_transform(X))
     other = Convolutions(500, random_state=1).fit(X)
     assert not np.array_equal(other.biases_, Convolutions(500).fit(X).biases_)
+
+
+@pytest.mark.parametrize("step", [Convolutions(2000), Convolutions(500, "each", "random")], ids=repr)
+def test_a_constant_in_a_channel_changes_nothing(step, X):
+    """In 0.2 zeros surrounded samples, so that a level was a step at both ends."""
+    features = step.fit_transform(X)
+    moved = step.transform(X + np.array([30.0, -7.0, 1000.0])[:, None])
+    assert np.mean(moved != features) < 0.02  # ties with a threshold
+    np.testing.assert_allclose(moved, features, atol=0.1)
+
+
+def test_models_of_earlier_versions_continue_samples_with_zeros(X, tmp_path):
+    y = np.arange(7) % 2
+    model = make_pipeline(Convolutions(500), TensorMarginClassifier("cp", 1)).fit(X + 3.0, y)
+    del model[0].padding_
+    features = model[0].transform(X).reshape(7, len(model[0].biases_), -1)
+    for place in (0, 150, 400):
+        combination = model[0]._channels[model[0]._starts[place] : model[0]._starts[place + 1]]
+        expected = by_hand(model[0], X[2], place, combination)
+        np.testing.assert_allclose(features[2, place], expected, atol=1.5 / 40)
+    save_model(tmp_path / "model.skops", model)
+    loaded = load_model(tmp_path / "model.skops").model
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert not np.array_equal(features, clone(model[0]).fit(X).transform(X).reshape(features.shape))
 
 
 def test_they_recognise_motions():

@@ -15,7 +15,7 @@ from ..preparation._base import checked_count
 from ..preparation.scaling import TensorScaler
 from ._loops import LENGTH, winners
 from .base import Representation, as_double, shared
-from .convolutions import CHANNELS, channels_fit, describe_mode, mode_to_convolve, random_channels
+from .convolutions import CHANNELS, PADDING, channels_fit, describe_mode, mode_to_convolve, random_channels, series_of
 
 
 @fitted.attributes(
@@ -23,6 +23,7 @@ from .convolutions import CHANNELS, channels_fit, describe_mode, mode_to_convolv
     scale_=fitted.number(fitted.POSITIVE),
     kernels_=fitted.floats(2, None, None, LENGTH),
     dilations_=fitted.wholes(None, low=1),
+    padding_=PADDING,
     **CHANNELS,
 )
 @dataclass(eq=False, repr=False)
@@ -55,6 +56,8 @@ class CompetingConvolutions(Representation):
         The same for all dilations; their entries add up to zero, and their absolute values to one.
     scale_ : float
         Standard deviation of the training samples, which samples are divided by.
+    padding_ : str
+        As in `Convolutions`.
 
     Examples
     --------
@@ -75,7 +78,7 @@ class CompetingConvolutions(Representation):
 
     def _learn(self, X: Any, metadata: Metadata) -> None:
         mode, size = mode_to_convolve(self, X)
-        self._axis = mode + 1
+        self._axis, self.padding_ = mode + 1, "mean"
         groups = checked_count(self.n_groups, "n_groups", 2) // 2
         rng = check_random_state(self.random_state)
         kernels = rng.standard_normal((2, groups, checked_count(self.n_kernels, "n_kernels", 2), LENGTH))
@@ -110,8 +113,7 @@ class CompetingConvolutions(Representation):
         return like(scaled.reshape(counts.shape), X)
 
     def _represent(self, part: FloatArray) -> Array:
-        series = np.moveaxis(part / self._unit, self._axis, -1)
-        series = np.ascontiguousarray(series.reshape(len(part), -1, series.shape[-1]), np.float32)
+        series = series_of(self, part / self._unit)
         kernels, dilations = as_double(self.kernels_).astype(np.float32), to_host(self.dilations_)
         found = winners(series, kernels, dilations, to_host(self._starts), to_host(self._channels))
         return np.sqrt(np.maximum(found, 0) / series.shape[-1]).reshape(len(part), *self.sample_shape_out_)

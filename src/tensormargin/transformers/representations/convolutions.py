@@ -20,6 +20,8 @@ _GOLDEN = (np.sqrt(5) + 1) / 2
 _LOOKED_AT = 256  # training samples whose convolutions give the biases
 CHANNELS = dict.fromkeys(("_starts", "_channels"), fitted.wholes(None, low=0))
 """The channels of each place, one after the other, and where they start; see `channels_fit`."""
+PADDING = fitted.one_of("mean") | fitted.ABSENT
+"""With what samples continue beyond their ends; absent in models of 0.2, which continue them with zeros."""
 
 
 @fitted.attributes(
@@ -28,6 +30,7 @@ CHANNELS = dict.fromkeys(("_starts", "_channels"), fitted.wholes(None, low=0))
     kernels_=fitted.floats(84, LENGTH),
     dilations_=fitted.wholes(None, low=1),
     biases_=fitted.floats(None, None),
+    padding_=PADDING,
     **CHANNELS,
 )
 @dataclass(eq=False, repr=False)
@@ -66,6 +69,9 @@ class Convolutions(Representation):
     kernels_ : ndarray of shape (84, 9)
     biases_ : ndarray of shape (n_combinations * 84 * n_dilations, n_thresholds)
         The thresholds.
+    padding_ : str
+        "mean": beyond its ends, a sample continues with the mean of each channel, so that adding a constant to it
+        changes nothing. Models of version 0.2 have no such attribute, and samples continue with zeros.
 
     Examples
     --------
@@ -95,7 +101,7 @@ class Convolutions(Representation):
         others = others[:mode] + others[mode + 1 :]
         n_combinations = prod(self._combinations(others))
         rng = check_random_state(self.random_state)
-        self._axis = mode + 1
+        self._axis, self.padding_ = mode + 1, "mean"
         if self.kernels == "fixed":
             self.kernels_ = _fixed_kernels()
         else:
@@ -167,12 +173,8 @@ class Convolutions(Representation):
         return Loops(background, taps, values, dilations, starts, channels)
 
     def _series(self, part: FloatArray) -> Array:
-        """Return samples as channels x time, contiguous, in a unit in which float32 neither over- nor underflows.
-
-        It is a power of two, so that nothing is rounded.
-        """
-        moved = np.moveaxis(self._unit * part, self._axis, -1)
-        return np.ascontiguousarray(moved.reshape(len(part), -1, moved.shape[-1]), np.float32)
+        """Return samples in a unit in which float32 neither over- nor underflows; a power of two rounds nothing."""
+        return series_of(self, self._unit * part)
 
     def _represent(self, part: FloatArray) -> Array:
         biases = (self._unit * as_double(self.biases_)).astype(np.float32)
@@ -216,6 +218,15 @@ def mode_to_convolve(transformer: Any, X: Any) -> tuple[int, int]:
             "Resize the samples, or use EqualLength"
         )
     return mode, size
+
+
+def series_of(transformer: Any, samples: FloatArray) -> Array:
+    """Return samples as channels x time, contiguous and in single precision; zeros around them are their padding."""
+    moved = np.moveaxis(samples, transformer._axis, -1)
+    series = np.ascontiguousarray(moved.reshape(len(samples), -1, moved.shape[-1]))
+    if hasattr(transformer, "padding_"):
+        series = series - series.mean(axis=-1, keepdims=True)  # kernels add up to zero: only the padding sees it
+    return series.astype(np.float32)
 
 
 def channels_fit(transformer: Any, n_places: int) -> dict[str, Any]:
