@@ -34,6 +34,7 @@ from tensormargin import (
 )
 from tensormargin.cli._data import load
 from tensormargin.cli.fit import fit_command
+from tensormargin.data import parsed_axes
 from tensormargin.datasets import CATALOGUE
 from tensormargin.evaluation import FitPlan, with_kind
 from tensormargin.inspection import NotAffineError
@@ -240,6 +241,36 @@ class TestGuess:
         assert guess_kind(sample_set(X, affine=np.eye(4))) == ("volume", "they come from NIfTI files")
         assert guess_kind(sample_set(X, "class folder of images"))[0] == "image"
         assert guess_kind(sample_set(X, field="spectra", affine=np.eye(4)))[0] == "spectra"
+
+    @pytest.mark.parametrize(
+        ("modes", "why"),
+        [
+            ("excitation,emission", "named emission"),
+            ("emission[nm]=300:2,excitation[nm]=240:10", "named excitation"),
+            ("row,[nm]=400:5", "in nm"),
+            ("place,Raman shift[cm-1]=400:5", "named Raman shift"),
+            ("place,[cm⁻¹]=4000:-5", "in cm⁻¹"),
+            ("row[um]=0:1,column[um]=0:1", None),
+            ("time[ms]=0:1,x[µm]=0:1", None),
+        ],
+    )
+    def test_modes_of_wavelengths(self, modes, why):
+        X = np.random.default_rng(0).normal(size=(4, 60, 64))
+        found = guess_kind(sample_set(X, axes=parsed_axes(modes, (60, 64))))
+        if why is None:
+            assert found[0] in ("image", "series")
+        else:
+            assert found == ("spectra", f"their last mode is {why}")
+
+    def test_arrays_of_wavelengths_beside_the_samples(self, tmp_path):
+        X, y = np.random.default_rng(0).normal(size=(6, 20, 40)), np.arange(6) % 2
+        beside = {"excitation_nm": np.arange(240, 440, 10), "emission_nm": np.arange(300, 500, 5)}
+        np.savez(tmp_path / "eem.npz", X=X, y=y, **beside)
+        found = load_samples(tmp_path / "eem.npz")
+        assert [axis.label for axis in found.axes] == ["excitation (nm)", "emission (nm)"]
+        assert guess_kind(found) == ("spectra", "their last mode is named emission")
+        np.savez(tmp_path / "raman.npz", X=X, y=y, wavenumbers=np.arange(4000, 3800, -5))
+        assert guess_kind(load_samples(tmp_path / "raman.npz"))[0] == "spectra"
 
     def test_image_files(self, tmp_path):
         from PIL import Image

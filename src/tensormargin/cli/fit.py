@@ -165,7 +165,7 @@ def fit_command(given: Any) -> None:
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(given.jobs if given.permutations else 1, given.scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):
-        from ..evaluation import fit_and_evaluate, with_kind
+        from ..evaluation import check_folds, fit_and_evaluate, with_kind
 
         writing, page = _OUTPUTS * (deadline.now() - began), _page(given)
         show.expect(_DRAWN * (process_time() - busy) if page else 0.0)
@@ -177,6 +177,7 @@ def fit_command(given: Any) -> None:
         recipe = plan.recipe
         samples = load(given.data, given.loading, ragged=bool(recipe.length), lazy="auto", missing=recipe.takes_missing)
         samples = of_classes(samples, given.classes, given.folds)
+        check_folds(samples, plan)
         plan, guess = with_kind(samples, plan)
         maps = map_files(samples, given.weight_map, given.pattern_map)
         display = None if given.no_report else display_of(samples, {}, given.background, given.radiological)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import fitted
     from .axes import (
         CHANNELS,
+        WAVENUMBERS,
         AnyAxes,
         Axes,
         Axis,

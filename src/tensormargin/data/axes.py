@@ -6,6 +6,7 @@ fit: they label figures and tables, and let modes be given by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,10 @@ _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, an
 CHANNELS = ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
 """Names of the mode of channels."""
 _TIME = ("time", "times", "t")
+WAVENUMBERS = ("cm-1", "cm^-1", "1/cm", "cm⁻¹")
+_SPECTRAL_UNITS = ("nm", "µm", "um", "micron", "microns", "angstrom", *WAVENUMBERS, "ppm", "mz", "m/z")
+_SPECTRAL = re.compile(r"wave[ _]?(length|number)s?|(raman|chemical)[ _]?shifts?|excitations?|emissions?|m/?z")
+_PLACES = re.compile(r"[xyz]|rows?|col(umn)?s?|width|height|depth|lat(itude)?|lon(gitude)?|distance|position")
 _COLOUR_NAMES = ("colour", "colours", "color", "colors", "rgb")
 _COLOURS = (["blue", "green", "red"], ["b", "g", "r"])
 _TYPES_OF_VALUES: tuple[set[type], ...] = (set(), {str}, {int}, {float}, {int, float})
@@ -90,6 +95,13 @@ class Axis:
     def is_time(self) -> bool:
         """Whether the mode is time, by its name or its unit."""
         return self.name.lower() in _TIME or self.unit in _SECONDS
+
+    @property
+    def is_spectral(self) -> bool:
+        """Whether the mode is that of wavelengths, wavenumbers or the like, by its name or its unit."""
+        name = self.name.lower().strip()
+        known = self.unit.casefold() in _SPECTRAL_UNITS and not _PLACES.fullmatch(name)  # places are in µm, too
+        return known or _SPECTRAL.fullmatch(name) is not None
 
     @property
     def says_nothing(self) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .permutation import PermutationTest, permutation_test
     from .summaries import comparison_content, data_facts
     from .without_views import ViewsEvaluation, evaluate_without_views
-    from .workflow import FitPlan, FittedModel, check_plan, fit_and_evaluate, with_kind
+    from .workflow import FitPlan, FittedModel, check_folds, check_plan, fit_and_evaluate, with_kind
 
 __all__ = [
     "CompareRow", "CompareSettings", "FitPlan", "FittedModel", "MethodDifference", "NestedEvaluation", "OuterFold",

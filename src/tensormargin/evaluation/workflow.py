@@ -264,14 +264,6 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     >>> check_plan(samples, FitPlan(recipe=Recipe(resize=(4, 5))))
     (4, 5)
     """
-    y, groups = samples.labels, samples.groups
-    if len(np.unique(y)) < 2:
-        raise ValueError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
-    if why := no_classes(y, in_folds=True):
-        raise ValueError(f"{samples.source}: labels {why}")
-    splits_of(plan.folds, y, groups, plan.seed)
-    if plan.outer_folds:
-        checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)
     shape: Any = samples.sample_shape
     several, metadata = isinstance(shape, dict), Metadata(samples.groups, samples.confounds)
     plan.recipe.check_masks(shape, samples.affine)
@@ -290,6 +282,18 @@ def check_plan(samples: SampleSet, plan: FitPlan) -> tuple[int, ...] | None:
     if not plan.auto:
         _check_rank(plan, shape)
     return None if isinstance(shape, dict) else tuple(shape)
+
+
+def check_folds(samples: SampleSet, plan: FitPlan) -> None:
+    """Raise ValueError, before any work is done, if labels are no classes, or cannot be divided into folds."""
+    y, groups = samples.labels, samples.groups
+    if len(np.unique(y)) < 2:
+        raise ValueError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
+    if why := no_classes(y, in_folds=True):
+        raise ValueError(f"{samples.source}: labels {why}")
+    splits_of(plan.folds, y, groups, plan.seed)
+    if plan.outer_folds:
+        checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)
 
 
 def _check_rank(plan: FitPlan, shape: Any) -> None:
@@ -355,6 +359,7 @@ def fit_and_evaluate(
         )
     if plan.recipe.confounds and samples.confounds is None:
         raise ValueError(f"{samples.source}: no confounds were loaded; name them with confounds (--confounds)")
+    check_folds(samples, plan)
     plan, _ = with_kind(samples, plan)
     run = _Run(samples, plan, n_jobs, progress, checkpoint, Deadline.of(deadline or plan.budget))
     # with a deadline the model comes first, and tells what an outer fold takes at least

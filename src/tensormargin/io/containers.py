@@ -33,6 +33,9 @@ _VECTORS = {
     "channel": ("ch_names", "channel_names", "channels"),
     "time": ("times", "time"),
     "wavelength": ("wavelengths", "wavelength"),
+    "wavenumber": ("wavenumbers", "wavenumber", "raman_shift"),
+    "excitation": ("excitation", "excitations", "ex"),
+    "emission": ("emission", "emissions", "em"),
     "frequency": ("freqs", "frequencies"),
 }
 _FEWEST_PIXELS = 8  # along a side of an image

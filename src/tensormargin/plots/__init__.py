@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .maps import plot_map, plot_pictures, plot_weight
     from .scenes import plot_scene, save_scene
     from .scores import plot_calibration, plot_comparison, plot_permutations, plot_ranks, plot_roc, plot_search
-    from .style import WAVENUMBERS, channel_name, fitting_axes
+    from .style import channel_name, fitting_axes
     from .topography import FEWEST_CHANNELS, electrode_positions, plot_topographies, plot_topography
     from .volumes import plot_volume, view_map
 

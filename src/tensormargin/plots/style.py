@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..data import AnyAxes, Axes, Axis, checked_axes
+from ..data import WAVENUMBERS, AnyAxes, Axes, Axis, checked_axes
 from ..inspection import MapText, ModelChain
 from ..io import MARK
 from ..runtime import Array, FloatArray, from_extra, join_with_and
@@ -26,7 +26,6 @@ DIVERGING, SEQUENTIAL = "RdBu_r", "viridis"
 DASHES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-WAVENUMBERS = ("cm-1", "cm^-1", "1/cm", "cm⁻¹")
 """Units of wavenumbers, which spectra show in decreasing order."""
 
 _MOST_NAMES = {"x": 24, "y": 32}  # of channels that are legible along an axis of a panel

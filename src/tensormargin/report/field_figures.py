@@ -15,7 +15,6 @@ from ..data import AnyAxes, Axes, Axis, colour_mode
 from ..inspection import MapText, ModelChain, NotAffineError
 from ..plots import (
     FEWEST_CHANNELS,
-    WAVENUMBERS,
     electrode_positions,
     plot_butterfly,
     plot_channels,
@@ -28,7 +27,6 @@ from .page import Picture, Section, picture
 from .viewer import ModelMaps
 
 CHANNELS, SPECTRA, IMAGE, COLOURS = "channels", "spectra", "image", "colours"
-_WAVELENGTHS = ("nm", "µm", "um", "micron", "microns", "angstrom", *WAVENUMBERS, "ppm", "mz", "m/z")
 _OVER_TIME = ("s", "ms", "us", "µs", "hz", "khz", "min", "h")
 _SHARE_KNOWN = 0.5  # of the channels whose position must be known
 _PEAKS = 4
@@ -240,7 +238,7 @@ def _on_head(axis: Axis) -> bool:
 
 def _spectral_mode(axes: Axes, kind: str | None) -> int | None:
     """Return the mode of wavelengths: the longest that is in such a unit, or numeric in samples that are spectra."""
-    found = [mode for mode, axis in enumerate(axes) if axis.is_numeric and axis.unit.casefold() in _WAVELENGTHS]
+    found = [mode for mode, axis in enumerate(axes) if axis.is_numeric and axis.is_spectral]
     if not found and kind == "spectra":
         found = [mode for mode, axis in enumerate(axes) if axis.is_numeric]
     return max(found, key=lambda mode: len(axes[mode].values)) if found else None

@@ -398,7 +398,6 @@ def _tall(shape: Shape) -> bool:
     return len(shape) == 2 and shape[0] >= max(24, 3 * shape[1])
 
 
-_WAVELENGTHS = ("wavelength", "wavelengths", "wavenumber", "wavenumbers")
 # Electrodes of the 10-20 system that a cap hardly ever lacks all of, and that nothing else is named after.
 _ELECTRODES = frozenset({"fz", "cz", "pz", "oz", "c3", "c4", "o1", "o2", "fp1", "fp2", "poz", "tp9", "tp10"})
 
@@ -415,8 +414,9 @@ def _by_names(axes: Any, sfreq: float | None) -> tuple[str, str] | None:
     names = [axis.name.lower() for axis in axes] or [""]
     if {"x", "y", "z"} <= set(names):
         return "volume", "their modes are named x, y and z"
-    if names[-1] in _WAVELENGTHS:
-        return "spectra", f"their last mode is named {axes[-1].name}"
+    if axes and axes[-1].is_spectral:
+        stated = f"named {axes[-1].name}" if axes[-1].name else f"in {axes[-1].unit}"
+        return "spectra", f"their last mode is {stated}"
     times = [axis for axis in axes if axis.is_time]
     if not times and sfreq is None:
         return None
