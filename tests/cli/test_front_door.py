@@ -189,10 +189,10 @@ class TestMaps:
         assert names == {f"{what}{end}" for what in ("pattern", "weight") for end in endings} | {"pattern-clusters.csv"}
         loaded = load_model(folder / "eeg.skops")
         np.testing.assert_allclose(np.load(folder / "eeg-maps" / "weight.npy").squeeze(), weight_maps(loaded.model)[0])
-        np.testing.assert_allclose(np.load(folder / "eeg-maps" / "pattern.npy").squeeze(), loaded.patterns[0])
+        np.testing.assert_allclose(np.load(folder / "eeg-maps" / "pattern.npy").squeeze(), loaded.patterns[""].maps[0])
         heads, *rows = csv.reader((folder / "eeg-maps" / "pattern-clusters.csv").read_text().splitlines())
         assert heads == ["signs", "peak", "index", "entries"]
-        assert len(rows) == len(cluster_table(loaded.patterns[0]))
+        assert len(rows) == len(cluster_table(loaded.patterns[""].maps[0]))
 
     def test_patterns_of_other_samples(self, folder):
         stored = np.load(folder / "eeg.npz")
@@ -219,7 +219,8 @@ class TestMaps:
 
     def test_models_without_maps_and_files_of_others(self, folder):
         samples = load_samples(folder / "eeg.npz")
-        model = make_pipeline(Covariances(), TensorMarginClassifier("full")).fit(samples.data, samples.target)
+        model = make_pipeline(Covariances(vectorize=True), TensorMarginClassifier("full"))
+        model.fit(samples.data, samples.target)
         save_model(folder / "not.skops", model)
         done = run("maps", folder / "not.skops")
         assert done.returncode == 2

@@ -37,7 +37,7 @@ from tensormargin import (
     save_model,
 )
 from tensormargin.data import Axis
-from tensormargin.inspection import ModelChain
+from tensormargin.inspection import ModelChain, feature_patterns
 from tensormargin.io import BadFileError, SampleSet, is_ours
 from tensormargin.plots import plot_channels, plot_map, plot_topography, plot_volume, plot_weight
 from tensormargin.report import field_pictures, model_page, render
@@ -294,7 +294,7 @@ class TestVolumes:
     def test_are_drawn_with_left_on_the_left_as_in_the_report(self, flipped, tmp_path, monkeypatch):
         drawn = []
         monkeypatch.setattr("tensormargin.plots.files.save_png", lambda path, axes, about: drawn.append(axes))
-        values = load_model(flipped / "scans.skops").patterns[0]
+        values = load_model(flipped / "scans.skops").patterns[""].maps[0]
         save_map(tmp_path / "p.png", values, affine=np.diag([-3.0, 3, 3, 1]), signs="red = house, blue = face")
         (axes,) = drawn
         assert [[text.get_text() for text in ax.texts] for ax in axes] == [["P", "A"], ["L", "R"], ["L", "R"]]
@@ -325,18 +325,20 @@ class TestVolumes:
 def test_axes_are_kept_for_patterns_and_every_view(tmp_path):
     axes = Axis("channel", "", ["Fz", "Cz", "Pz", "Oz"]), Axis("time", "ms", np.arange(60) * 10.0)
     rng, y = np.random.default_rng(0), np.repeat(["rest", "task"], 12)
-    X = rng.normal(size=(24, 4, 60)) + (y == "task")[:, None, None]
+    X = rng.normal(size=(24, 4, 60))
+    X[:, 2] += 2.0 * (y == "task")[:, None]
     union = TensorUnion([("scaled", TensorScaler(0)), ("power", BandPower(sfreq=100.0))])
     model = make_pipeline(union, TensorMarginClassifier("full")).fit(X, y)
-    save_model(tmp_path / "m.skops", model, axes=axes, patterns=activation_pattern(model, X, y))
+    save_model(tmp_path / "m.skops", model, axes=axes, patterns=feature_patterns(model, X, y))
     written("maps", tmp_path / "m.skops", "-o", tmp_path / "maps")
     written("inspect", tmp_path / "m.skops", "--pattern-map", tmp_path / "pattern.csv")
-    for path in (tmp_path / "maps" / "pattern.csv", tmp_path / "maps" / "weight-scaled.csv", tmp_path / "pattern.csv"):
-        heads, first, *_ = csv.reader(path.read_text().splitlines())
+    for name in ("maps/pattern.csv", "maps/pattern-scaled.csv", "maps/weight-scaled.csv", "pattern.csv"):
+        heads, first, *_ = csv.reader((tmp_path / name).read_text().splitlines())
         assert (heads[:2], first[:2]) == (["channel", "time (ms)"], ["Fz", "0"])
-    heads, first, *_ = csv.reader((tmp_path / "maps" / "weight-power.csv").read_text().splitlines())
-    assert (heads[0], first[0]) == ("channel", "Fz")
-    assert "Hz" in heads[1]
+    for name in ("pattern-power.csv", "weight-power.csv"):
+        heads, first, *_ = csv.reader((tmp_path / "maps" / name).read_text().splitlines())
+        assert (heads[0], first[0]) == ("channel", "Fz")
+        assert "Hz" in heads[1]
 
 
 def test_maps_of_samples_that_are_changed_first_say_so(tmp_path):
@@ -353,8 +355,9 @@ def test_maps_of_samples_that_are_changed_first_say_so(tmp_path):
     assert is_ours(tmp_path / "maps" / "pattern.csv")
     page = model_page(model, load_model(tmp_path / "m.skops").facts, samples)
     (section,) = (section for section in page.sections if section.heading == "Spectra")
-    assert f"after preparation: {brief}." in section.content["text"]
-    assert f"({brief}), pure against mixed; beneath it, the mean" in section.content["groups"][0]["pictures"][0].caption
+    (part,) = section.content["groups"][0]["parts"]
+    assert f"axes of the prepared samples ({brief})" in part["text"]
+    assert f"({brief}), pure against mixed; beneath it, the mean" in part["pictures"][0].caption
 
 
 def test_lines_have_the_colours_of_their_signs():
@@ -468,10 +471,10 @@ def series():
 
 
 class TestFeatures:
-    """Kernels, convolutions and covariances are no picture of the samples."""
+    """Kernels, convolutions and vectors of covariances are no picture of the samples."""
 
     @pytest.mark.parametrize(
-        ("step", "name"), [(Convolutions(n_features=200), "Convolutions"), (Covariances(), "Covariances")]
+        ("step", "name"), [(Convolutions(n_features=200), "Convolutions"), (Covariances(vectorize=True), "Covariances")]
     )
     def test_are_not_written_as_maps(self, series, tmp_path, step, name):
         X, y = series
@@ -504,19 +507,20 @@ class TestFeatures:
         X, y = series
         union = TensorUnion([("raw", "passthrough"), ("conv", Convolutions(n_features=200)), ("rbf", TensorKernel())])
         model = make_pipeline(union, TensorMarginClassifier("full")).fit(X, y)
-        pattern = activation_pattern(model, X, y)
-        save_model(tmp_path / "m.skops", model, patterns=pattern)
+        pattern = feature_patterns(model, X, y)["raw"].maps
+        np.testing.assert_allclose(pattern, activation_pattern(model, X, y))
+        save_model(tmp_path / "m.skops", model, patterns=feature_patterns(model, X, y))
         files = ("--weight-map", tmp_path / "w.npy", "--pattern-map", tmp_path / "p.npy")
         done = written("inspect", tmp_path / "m.skops", *files)
         shares = {name: f"{100 * float(own.mean()):.1f}" for name, own in model[-1].view_shares_.items()}
         made = {"conv": "Convolutions", "rbf": "TensorKernel"}
         named = ", ".join(f"{name} ({step}, {shares[name]} % of the score)" for name, step in made.items())
         assert f"No picture of the samples, so not in the maps: {named}" in done.stdout
-        assert sorted(path.name for path in tmp_path.glob("*.npy")) == ["p.npy", "w-raw.npy"]
-        np.testing.assert_allclose(np.load(tmp_path / "p.npy"), pattern[0], rtol=1e-6)
+        assert sorted(path.name for path in tmp_path.glob("*.npy")) == ["p-raw.npy", "w-raw.npy"]
+        np.testing.assert_allclose(np.load(tmp_path / "p-raw.npy"), pattern[0], rtol=1e-6)
         written("report", tmp_path / "m.skops", "-o", tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text()
-        assert page.count("data-maps>") == 2  # the pattern on the samples, and the view that is them
+        assert page.count("data-maps>") == 1  # the view that is the samples: halves do not agree on their pattern
         assert f"has {shares['conv']} % of the score. Features of Convolutions are no picture" in page
 
 

@@ -107,13 +107,15 @@ def test_the_page_has_the_figures_of_the_field(axes, heading, per_problem, class
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
     section = field_section(ModelMaps(model, samples), range(len(model.problems_)), samples.axes)
     assert section.heading == heading
-    assert [len(group["pictures"]) for group in section.groups] == [per_problem] * len(model.problems_)
-    captions = " ".join(one.caption for one in section.groups[0]["pictures"])
+    assert [len(part["pictures"]) for group in section.groups for part in group["parts"]] == (
+        [per_problem] * len(model.problems_)
+    )
+    captions = " ".join(one.caption for one in section.groups[0]["parts"][0]["pictures"])
     assert "class 1 against class 0" in captions
     assert ("place is not known: nd." in captions) == (CHANNELS in axes)
 
 
-def test_views_that_keep_electrodes_are_on_the_head_after_the_pattern(monkeypatch):
+def test_each_view_is_shown_on_its_axes_with_its_share_and_reproducibility(monkeypatch):
     monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
     samples = samples_with((CHANNELS, TIME), (11, 12), classes=3)
     union = TensorUnion(
@@ -121,15 +123,18 @@ def test_views_that_keep_electrodes_are_on_the_head_after_the_pattern(monkeypatc
     )
     model = make_pipeline(union, TensorMarginClassifier("full")).fit(samples.data, samples.target)
     section = field_section(ModelMaps(model, samples), range(3), samples.axes)
-    names = ModelChain.of(model).problem_names
-    views = [f"view {view}, {name}" for view in ("scaled", "power") for name in names]
-    assert [group["name"] for group in section.groups] == [*names, *views]
-    assert [len(group["pictures"]) for group in section.groups] == [3] * 3 + [1] * 6
-    assert f"differ most: activation pattern, {names[0]}." in section.groups[0]["pictures"][0].caption
-    assert section.groups[6]["pictures"][0].caption.endswith(
-        f"activation pattern, {names[0]} (view power). Left out, since their place is not known: nd."
-    )
-    assert section.text.endswith("Views that keep the electrodes are shown on the head, each with its own map.")
+    assert section.heading == "Patterns"
+    assert [group["name"] for group in section.groups] == ModelChain.of(model).problem_names
+    shares = {name: float(own.mean()) for name, own in model[-1].view_shares_.items()}
+    for number, group in enumerate(section.groups):
+        texts = [part["text"] for part in group["parts"]]
+        shown = [re.search(r"of the view (\w+)|on the axes of the samples", text)[1] for text in texts]
+        assert [name for name in shown if name] == sorted(shares, key=shares.get, reverse=True)
+        for name, text, part in zip(shown, texts, group["parts"], strict=True):
+            pattern = ModelMaps(model, samples).patterns[name or ""] if number == 0 else None
+            assert pattern is None or f"(r = {pattern.halves[0]:.2f})" in text
+            assert len(part["pictures"]) == (1 if name == "covariances" else 3)
+            assert name is None or f"which has {100 * shares[name]:.1f} % of the score" in text
 
 
 def test_given_views_with_electrodes_are_on_the_head(monkeypatch):
@@ -141,8 +146,10 @@ def test_given_views_with_electrodes_are_on_the_head(monkeypatch):
     for given, what in ((samples, "activation pattern"), (None, "weight")):
         section = field_section(ModelMaps(model, given), [0], samples.axes)
         assert section.heading == "Channels"
-        assert [group["name"] for group in section.groups] == ["view eeg, class 1 against class 0"]
-        assert f"differ most: {what}, class 1 against class 0 (view eeg)" in section.groups[0]["pictures"][0].caption
+        assert [group["name"] for group in section.groups] == ["class 1 against class 0"]
+        (part,) = section.groups[0]["parts"]
+        assert f"The {what} of the view eeg, which has" in part["text"]
+        assert f"differ most: {what}, class 1 against class 0" in part["pictures"][0].caption
     left_out = TensorMarginClassifier("cp", 1, view_scale={"eeg": 0.0}).fit(X, samples.target)
     assert field_section(ModelMaps(left_out, samples), [0], samples.axes) is None
 
@@ -154,7 +161,7 @@ def test_axes_of_views_that_the_model_does_not_know_are_those_of_the_samples(tmp
     samples = replace(eeg, data=X, axes={"eeg": eeg.axes})
     model = TensorMarginClassifier("cp", 1).fit(X, samples.target)
     page = model_page(model, save_model(tmp_path / "m.skops", model), samples)
-    assert section_of(page, "field.html").groups[0]["name"].startswith("view eeg")
+    assert "of the view eeg" in section_of(page, "field.html").groups[0]["parts"][0]["text"]
     of_text = next(section for section in page.sections if section.heading == "View sex")
     assert sorted(set(re.findall("sex=[FM]", str(of_text.tables[0]["rows"])))) == ["sex=F", "sex=M"]
 
@@ -177,7 +184,9 @@ def test_without_samples_figures_are_of_the_weight(monkeypatch):
     monkeypatch.setattr("tensormargin.report.field_figures.picture", sketched)
     samples = samples_with((CHANNELS, TIME), (11, 12))
     model = TensorMarginClassifier("cp", 1).fit(samples.data, samples.target)
-    assert "The weight on the axes" in field_section(ModelMaps(model, None), [0], samples.axes).content["text"]
+    section = field_section(ModelMaps(model, None), [0], samples.axes)
+    assert section.text == "Only patterns should be interpreted, which need the samples."
+    assert "The weight on the axes" in section.groups[0]["parts"][0]["text"]
 
 
 # volumes

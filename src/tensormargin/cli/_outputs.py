@@ -205,24 +205,25 @@ def write_maps(model: Any, patterns: Any, given: Any, place: Any, axes: AnyAxes 
     the classes; several views to one file each. ``axes`` are those of the samples, ``place`` has
     their affine and the code of its coordinates.
     """
-    from ..inspection import ModelChain, weight_maps
+    from ..inspection import ModelChain, named_patterns, shown_patterns, weight_maps
 
     if given.weight_map is None and given.pattern_map is None:
         return []
     from ..plots import fitting_axes
 
-    if given.pattern_map is not None and patterns is None:
-        raise ValueError(
-            "this model file holds no activation pattern: it was written by an earlier version or without samples, or "
-            "the pattern has too many entries. Fit again with --pattern-map, or see it in the report: tensormargin "
-            "report MODEL DATA -o report.html"
-        )
     chain, written = ModelChain.of(model), list[Path]()
     chain.check_picture()
+    shown = {name: own.maps for name, own in shown_patterns(model, named_patterns(patterns)).items()}
+    if given.pattern_map is not None and not shown:
+        raise ValueError(
+            "this model file holds no activation pattern: it was written by an earlier version or without samples, or "
+            "the pattern has too many entries, or it is not reproducible. Fit again with --pattern-map, or see what "
+            "there is in the report: tensormargin report MODEL DATA -o report.html"
+        )
+    modes = chain.axes_of_patterns(axes)
     for what, path in (("pattern", given.pattern_map), ("weight", given.weight_map)):
         if path is not None:
-            maps = patterns if what == "pattern" else weight_maps(model)
-            modes = chain.axes_of_patterns(axes) if what == "pattern" else chain.axes_of_maps(axes)
+            maps = shown.get("", shown) if what == "pattern" else weight_maps(model)
             own = modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:])
             written += save_maps(path, what, maps, chain, **place, mode_axes=own)
     return written

@@ -44,6 +44,7 @@ _LATE = 0.3  # share of the budget by which a run may end late, so that it has a
 
 if TYPE_CHECKING:
     from ..evaluation import FitPlan, FittedModel
+    from ..inspection import Pattern
     from ..io import SampleSet
 
 _EXAMPLES = f"""
@@ -268,12 +269,12 @@ def _plan(given: Any) -> FitPlan:
     )
 
 
-def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> Any:
+def _write(fitted: FittedModel, samples: SampleSet, out: Path, page: Path | None, display: Any) -> dict[str, Pattern]:
     """Write the model and its report; return its activation patterns."""
-    from ..inspection import pattern_of
+    from ..inspection import feature_patterns
     from ..io import save_model
 
-    patterns = pattern_of(fitted.model, samples)
+    patterns = feature_patterns(fitted.model, samples.data, samples.target, samples.groups, samples.confounds)
     facts = save_model(out, fitted.model, fitted.about, samples.axes, patterns=patterns)
     if page is not None:
         from ..report import model_page, write_page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,20 @@ import click
 from . import _options as options
 from ._data import load_for
 from ._options import FORMATS
-from ._outputs import beside, blaming, check_outputs, problem_stem, refusals, save_maps, say_written, written_together
+from ._outputs import (
+    beside,
+    blaming,
+    check_outputs,
+    problem_stem,
+    refusals,
+    save_maps,
+    say_written,
+    warn,
+    written_together,
+)
 
 if TYPE_CHECKING:
-    from ..inspection import MapText, ModelChain
+    from ..inspection import MapText, ModelChain, Pattern
     from ..io import ModelFile, SampleSet
 
 _EXAMPLES = f"""
@@ -47,8 +58,9 @@ def maps_command(given: Any) -> None:
     a table (.csv) of small ones. Clusters are regions of a pattern around its peaks, in a table. Channels on the
     head are drawn at the times at which they differ most.
     """
-    from ..inspection import ModelChain, pattern_of
+    from ..inspection import ModelChain, feature_patterns, named_patterns, shown_patterns
     from ..io import load_model
+    from ..report import beats_chance, format_halves
 
     with refusals(ValueError, TypeError):
         folder = given.out or beside(given.model, "-maps")
@@ -57,18 +69,28 @@ def maps_command(given: Any) -> None:
             ModelChain.of(loaded.model).check_picture()
         samples = load_for(given.model, loaded, given.data, given.loading, need_labels=True) if given.data else None
         with blaming(given.model):
-            patterns = pattern_of(loaded.model, samples, None if given.data else loaded.patterns)
+            if samples is None:
+                patterns = shown_patterns(loaded.model, named_patterns(loaded.patterns))
+            else:
+                asked = (samples.data, samples.target, samples.groups, samples.confounds)
+                patterns = feature_patterns(loaded.model, *asked)
             with written_together():
                 written = _write(folder, loaded, patterns, samples, given)
+    for name, own in patterns.items():
+        click.echo(f"Pattern of {name or 'the samples'}: {format_halves(own)}", err=True)
+    if not beats_chance(loaded.facts["about"]):
+        warn("this model is not shown to beat chance: do not read its maps")
     say_written(given.as_json, *written)
 
 
 _LONGEST_TABLE = 100_000  # rows
 
 
-def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | None, given: Any) -> list[Path]:
+def _write(
+    folder: Path, loaded: ModelFile, patterns: dict[str, Pattern], samples: SampleSet | None, given: Any
+) -> list[Path]:
     """Write all maps and return their files."""
-    from ..inspection import ModelChain, weight_maps
+    from ..inspection import ModelChain, NotAffineError, weight_maps
     from ..plots import fitting_axes
     from ..report import read_anatomy
 
@@ -83,22 +105,22 @@ def _write(folder: Path, loaded: ModelFile, patterns: Any, samples: SampleSet | 
     check_outputs((given.model, *given.data), {folder / "pattern.png", *there})
     folder.mkdir(parents=True, exist_ok=True)
     written, stored = list[Path](), loaded.facts.get("sample_shape") or ()
-    known = samples.axes if loaded.axes is None and samples is not None else loaded.axes
+    axes = chain.axes_of_patterns(samples.axes if loaded.axes is None and samples is not None else loaded.axes)
 
     def shape(view: str) -> tuple[int, ...]:  # an affine is that of the samples, not of what steps make of them
         return tuple((stored.get(view) or ()) if isinstance(stored, dict) else stored)
 
-    for what, maps in (("pattern", patterns), ("weight", weight_maps(loaded.model))):
-        if maps is None:
-            continue
-        axes = chain.axes_of_patterns(known) if what == "pattern" else chain.axes_of_maps(known)
+    weights: Any = {}
+    with suppress(NotAffineError):  # of features only, but the samples have a pattern
+        weights = weight_maps(loaded.model)
+    for what, maps in (("pattern", {name: own.maps for name, own in patterns.items()}), ("weight", weights)):
         for view, own in (maps if isinstance(maps, dict) else {"": maps}).items():
             name = f"{what}-{view}" if view else what
-            place, code, modes = (one.get(view) if isinstance(one, dict) else one for one in (affine, space, axes))
+            place, code = (one.get(view) if isinstance(one, dict) else one for one in (affine, space))
             options: dict[str, Any] = {"affine": None}
             if own.shape[1:] == shape(view):
                 options = {"affine": place, "space": code}
-            options |= {"background": background, "mode_axes": fitting_axes(modes, own.shape[1:])}
+            options |= {"background": background, "mode_axes": fitting_axes(axes, own.shape[1:], view)}
             written += _files(folder / name, own, (what, chain), options)
     return written
 

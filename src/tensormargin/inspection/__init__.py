@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .model_chain import AveragedClassifier, MapText, ModelChain, affine_form, weight_maps
     from .model_steps import check_metadata_for, fit_model, last_estimator, metadata_for_last_step
     from .model_steps import needs_groups, predicted_labels, samples_for_last_step
-    from .patterns import ViewMaps, activation_pattern, format_feature_views, pattern_of, view_maps, view_shares
+    from .patterns import REPRODUCIBLE, Pattern, ViewMaps, activation_pattern, feature_patterns, format_feature_views
+    from .patterns import named_patterns, shown_patterns, view_maps, view_shares
     from .pull_backs import AffineForm, NotAffineError, every_step, register_pull_back, remembered_shape
 
 __getattr__, __dir__ = lazy_exports(__name__)

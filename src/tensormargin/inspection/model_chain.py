@@ -239,10 +239,6 @@ class ModelChain:
         """Return the axes of `weight_maps`, by default given the `known_axes`."""
         if self.has_views and self.views_on_samples is None:
             return self.axes_at_classifier(axes)
-        return self.axes_of_patterns(axes)
-
-    def axes_of_patterns(self, axes: AnyAxes = None) -> AnyAxes:
-        """Return the axes of activation patterns, which are on the samples also where views are made of them."""
         return axes_through(self.steps[: self._n_before_maps], self.known_axes if axes is None else axes)
 
     def axes_of_view_maps(self, axes: AnyAxes = None) -> dict[str, Axes | None]:
@@ -251,6 +247,14 @@ class ModelChain:
         on_samples = isinstance(maps, dict) and maps.keys() == views.keys()
         found = self.axes_of_maps(axes) if on_samples else self.axes_at_classifier(axes)
         return {name: found.get(name) if isinstance(found, Mapping) else None for name in views}
+
+    def axes_of_patterns(self, axes: AnyAxes = None) -> dict[str, Axes | None]:
+        """Return the axes of `feature_patterns`, by name, given those of the samples."""
+        known = self.known_axes if axes is None else axes
+        on_samples, ready = axes_through(self.steps[: self._n_before_maps], known), self.axes_at_classifier(axes)
+        of_views = ready if isinstance(ready, Mapping) else {}
+        by_name = dict(on_samples) if isinstance(on_samples, Mapping) else {"": on_samples}
+        return by_name | {name: of_views.get(name) for name in self.views_with_pattern}
 
     # ---- weights ----
 
@@ -284,11 +288,45 @@ class ModelChain:
 
     @cached_property
     def feature_views(self) -> dict[str, str]:
-        """The views that are features (of kernels, convolutions, covariances) and no picture of the samples.
+        """The views that are features (of kernels, convolutions) and no picture of the samples.
 
         The values are the names of the steps that make them; the only view of a model of one tensor is "".
         """
         return _features(self.steps)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the classifier weighs the samples that maps are drawn on: their pattern is that of the score."""
+        return self.views_on_samples is not None
+
+    @cached_property
+    def views_with_pattern(self) -> list[str]:
+        """The views that have a pattern as the classifier gets them, those with the largest share of the score first.
+
+        None if they are the views of the samples, whose patterns are on these.
+        """
+        if not self.has_views or (
+            isinstance(self.views_on_samples, dict) and self.views_on_samples.keys() == self.classifier.coef_.keys()
+        ):
+            return []
+        shares = {name: -float(np.mean(own)) for name, own in self.classifier.view_shares_.items()}
+        without = self.feature_views.keys() | self.views_left_out
+        return sorted((name for name in shares if name not in without), key=shares.__getitem__)
+
+    @property
+    def views_left_out(self) -> set[str]:
+        """The views that the classifier does not use."""
+        scales = self.classifier.view_scale_ if self.has_views else {}
+        return {name for name, own in scales.items() if not np.any(own)}
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether maps would be a picture, see `check_picture`."""
+        try:
+            self.check_picture()
+        except NotAffineError:
+            return False
+        return True
 
     def check_picture(self) -> None:
         """Raise NotAffineError if maps, weight and pattern, would be no picture of the samples but features."""

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,8 +31,8 @@ from ..data import (
     format_shape,
 )
 from ..estimators import to_device
-from ..inspection import ModelChain, remembered_shape
-from ..runtime import Array, listed, replacing, software_versions
+from ..inspection import ModelChain, Pattern, named_patterns, remembered_shape
+from ..runtime import listed, replacing, software_versions
 from ..transformers import describe_step
 from .archive import brief, read_archive, read_array, read_member, write_archive, write_array
 from .arrays import BadFileError
@@ -83,8 +84,9 @@ class ModelFile(FactsMixin):
     facts : mapping
         "format", "created", "versions", "model", "steps", "sample_shape", "axes", "classes", and "about", as passed to
         `save_model`.
-    patterns : ndarray of float32, dictionary of them for several views, or None
-        The activation patterns that were saved with the model.
+    patterns : dict of str to Pattern, or None
+        The activation patterns that were saved with the model, by view ("": on samples that are one tensor), as
+        `tensormargin.inspection.feature_patterns` returns them.
 
     Examples
     --------
@@ -172,9 +174,10 @@ def save_model(
     samples : SampleSet, optional
         The samples that the model was fitted to, for their axes, for how they were made (`ModelFile.loading`), and for
         a record of them, without scores.
-    patterns : array-like, or dictionary of them for several views, optional
-        Activation patterns to store with the model, as `activation_pattern` returns them: ``inspect --pattern-map``
-        and the report show them without the samples. They are stored as float32, up to 2**24 entries.
+    patterns : dict of str to Pattern, array-like, or dictionary of them for several views, optional
+        Activation patterns to store with the model, as `tensormargin.inspection.feature_patterns` or
+        `activation_pattern` returns them: ``inspect --pattern-map`` and the report show them without the samples. They
+        are stored as float32, up to 2**24 entries.
     training : TrainingRecord, optional
         Record of the training samples, stored as "training" in ``about``: `predict` then says which samples were used
         in the fit, and which are unlike all of these.
@@ -220,7 +223,10 @@ def save_model(
     }
     kept = _kept_patterns(patterns)
     if kept:
-        facts["patterns"] = list(kept)
+        facts["patterns"] = {
+            name: {"halves": [None if np.isnan(one) else one for one in own.halves], "by": own.by}
+            for name, own in kept.items()
+        }
     text = json.dumps(facts, indent=1, allow_nan=False)
     with replacing(path) as temporary:
         try:
@@ -233,8 +239,8 @@ def save_model(
             raise TypeError(f"{message}. {remedy} it with joblib yourself") from error
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(FACTS, text, zipfile.ZIP_DEFLATED)
-            for place, values in enumerate(kept.values()):
-                write_array(archive, _PATTERN.format(place), values)
+            for place, own in enumerate(kept.values()):
+                write_array(archive, _PATTERN.format(place), own.maps)
         seal(temporary)
     return dict(json.loads(text))
 
@@ -298,26 +304,31 @@ def load_model(path: str | Path, sha256: str | None = None) -> ModelFile:
     return ModelFile(model, MappingProxyType(facts), patterns)
 
 
-def _kept_patterns(patterns: Any) -> dict[str, Array]:
-    """Return patterns as they are stored, by view ("" for the only one); none if there are too many of them."""
-    if patterns is None:
-        return {}
-    views = patterns if isinstance(patterns, Mapping) else {"": patterns}
-    kept = {name: np.ascontiguousarray(own, np.float32) for name, own in views.items()}
-    return kept if sum(own.size for own in kept.values()) <= _MOST_PATTERN_ENTRIES else {}
+def _kept_patterns(patterns: Any) -> dict[str, Pattern]:
+    """Return patterns as they are stored, by view; none if there are too many of them."""
+    kept = {
+        name: own._replace(maps=np.ascontiguousarray(own.maps, np.float32))
+        for name, own in named_patterns(patterns).items()
+    }
+    return kept if sum(own.maps.size for own in kept.values()) <= _MOST_PATTERN_ENTRIES else {}
 
 
-def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> Any:
+def _read_patterns(path: Path, facts: Mapping[str, Any], model: Any) -> dict[str, Pattern] | None:
     """Return the patterns in a file, one per binary problem of the model; None if there are none."""
-    names = facts.get("patterns") or []
+    notes, found = facts.get("patterns") or {}, {}  # up to version 0.2 a list of names
+    classifier = ModelChain.of(model).single if notes else None
     with zipfile.ZipFile(path) as archive:
-        found = {name: read_array(path, archive, _PATTERN.format(place)) for place, name in enumerate(names)}
-    classifier = ModelChain.of(model).single if found else None
-    for name, own in found.items():
-        wrong = own.dtype != np.float32 or own.ndim < 2 or not np.isfinite(own).all()
-        if wrong or (classifier is not None and len(own) != len(classifier.problems_)):
-            raise ValueError(f"its pattern {name!r} must be finite numbers of float32, one map per binary problem")
-    return found.get("", found or None)
+        for place, name in enumerate(notes):
+            maps = read_array(path, archive, _PATTERN.format(place))
+            wrong = maps.dtype != np.float32 or maps.ndim < 2 or not np.isfinite(maps).all()
+            if wrong or (classifier is not None and len(maps) != len(classifier.problems_)):
+                raise ValueError(f"its pattern {name!r} must be finite numbers of float32, one map per binary problem")
+            note = notes[name] if isinstance(notes, dict) else {"halves": [None] * len(maps), "by": "samples"}
+            halves = [nan if one is None else float(one) for one in note["halves"]]
+            if len(halves) != len(maps) or note["by"] not in ("groups", "samples"):
+                raise ValueError(f"its pattern {name!r} must have a split-half correlation per binary problem")
+            found[name] = Pattern(maps, halves, note["by"])
+    return found or None
 
 
 def read_facts(path: str | Path, sha256: str | None = None) -> dict[str, Any]:

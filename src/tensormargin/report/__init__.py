@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .field_figures import field_pictures
     from .model_report import model_page
     from .page import Lead, Page, render, write_page
+    from .sentences import beats_chance, format_halves
     from .sentences import describe_chosen, describe_model, evaluation_lines, format_differences, statements
     from .sentences import format_difference, without_views_line
     from .viewer import Display, read_anatomy

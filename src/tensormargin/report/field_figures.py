@@ -16,14 +16,16 @@ from ..inspection import MapText, ModelChain, NotAffineError
 from ..plots import (
     FEWEST_CHANNELS,
     electrode_positions,
+    fitting_axes,
     plot_butterfly,
     plot_channels,
     plot_pictures,
     plot_spectra,
     plot_topographies,
 )
-from ..runtime import Array, FloatArray, listed, rows_of, to_host
+from ..runtime import Array, FloatArray, listed, percent, rows_of, to_host
 from .page import Picture, Section, picture
+from .sentences import format_halves
 from .viewer import ModelMaps
 
 CHANNELS, SPECTRA, IMAGE, COLOURS = "channels", "spectra", "image", "colours"
@@ -67,67 +69,69 @@ def channel_mode(axes: Axes) -> int | None:
 
 
 def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
-    """Return the figures of the field of the samples for some binary problems; None if their axes ask for none.
+    """Return the figures of the field for all patterns, or else weights, of some binary problems.
 
-    Head maps of views that keep the electrodes follow.
+    None if their axes ask for no figures.
     """
-    drawn, heads = _of_samples(found, problems, sample_axes), _heads_of_views(found, problems, sample_axes)
-    if not heads:
-        return drawn
-    content = {"text": "", "groups": []} if drawn is None else drawn.content
-    text = f"{content['text']} Views that keep the electrodes are shown on the head, each with its own map.".lstrip()
-    groups = [*content["groups"], *heads]
-    heading = "Channels" if drawn is None else drawn.heading
-    return Section(heading, "field.html", {"text": text, "groups": groups, "what": "map"})
-
-
-def _heads_of_views(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> list[dict[str, Any]]:
-    """Return head maps of the pattern of each view, or else of its weight, that has a mode of electrodes."""
-    by_view, names = found.by_view, found.chain.problem_names
-    if by_view is None:
-        return []
-    what, maps = ("weight", by_view.weights) if by_view.patterns is None else ("activation pattern", by_view.patterns)
-    texts = found.chain.map_texts(what)
-    groups = []
-    for view, axes in found.chain.axes_of_view_maps(sample_axes).items():
-        if figures_for(axes) != CHANNELS or axes is None or not np.any(found.chain.classifier.view_scale_[view]):
+    chain, axes, maps = found.chain, found.chain.axes_of_patterns(sample_axes), _maps(found)
+    texts = chain.map_texts("activation pattern" if found.patterns else "weight")
+    drawn, names, wanted = problems[:_MOST_PROBLEMS], chain.problem_names, dict[str, str]()
+    groups: list[dict[str, Any]] = [{"name": names[k], "parts": []} for k in drawn]
+    for view, own in maps.items():
+        modes, on_samples = fitting_axes(axes, own.shape[1:], view), view not in chain.views_with_pattern
+        figures = figures_for(modes, found.samples.field if on_samples and found.samples is not None else None)
+        means = _means(found) if view == "" and found.patterns else {}
+        if figures == COLOURS:
+            return _colours(modes, means)
+        if figures is None or (figures == IMAGE and not on_samples and any(axis.says_nothing for axis in modes)):
             continue
-        for k in problems[:_MOST_PROBLEMS]:
-            drawn = _topographies(*_channels_first(maps[view][k], axes), texts[k], f" (view {view})")
-            groups += [{"name": f"view {view}, {names[k]}", "pictures": drawn}] if drawn else []
-    return groups
+        wanted[view] = figures
+        for group, k in zip(groups, drawn, strict=True):
+            pictures = _DRAWN[figures](own[k], modes, texts[k], means)
+            group["parts"].append({"text": _words_on(found, view, k, modes), "pictures": pictures})
+        if figures == CHANNELS and not isinstance(chain.classifier.coef_, dict):
+            _add_components(chain, drawn, modes, groups)
+    if not wanted:
+        return None
+    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[next(iter(wanted.values()))]
+    text = "" if found.patterns else "Only patterns should be interpreted, which need the samples."
+    text += f" Shown: {len(drawn)} of {len(names)} binary problems." if len(drawn) < len(names) else ""
+    content = {"text": text.lstrip(), "groups": groups}
+    return Section("Patterns" if len(wanted) > 1 and found.patterns else heading, "field.html", content)
 
 
-def _of_samples(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxes) -> Section | None:
-    """Return the figures of the maps on the samples; None if there are none, or their axes ask for none."""
-    chain, axes = found.chain, single_axes(found.chain, sample_axes)
-    several = isinstance(chain.classifier.coef_, dict)  # views that steps have made; patterns are on the samples
-    if several and isinstance(sample_axes, tuple):
-        axes = sample_axes
-    wanted = figures_for(axes, None if found.samples is None else found.samples.field)
-    if wanted is None or axes is None:
-        return None
-    drawn = _maps(found)
-    if drawn is None:
-        return None
-    what, maps, means = drawn
-    if wanted == COLOURS:
-        return _colours(axes, means)
-    names, texts, problems = chain.problem_names, chain.map_texts(what), problems[:_MOST_PROBLEMS]
-    groups = [
-        {"name": names[k], "pictures": _DRAWN[wanted](maps[k], axes, texts[k], means)}
-        for k in problems
-        if k < len(maps)
-    ]
-    if wanted == CHANNELS and not several:
-        _add_components(chain, problems, axes, groups)
-    heading = {CHANNELS: "Channels", SPECTRA: "Spectra", IMAGE: "Modes"}[wanted]
-    text = f"The {what} on the axes of the samples: {' x '.join(axis.label or '?' for axis in axes)}."
-    text += f" Samples are shown as they are after preparation: {chain.before_maps}." if chain.before_maps else ""
-    text += "" if what == "activation pattern" else " Only patterns should be interpreted, which need the samples."
-    if len(problems) < len(names):
-        text += f" Shown: {len(problems)} of {len(names)} binary problems."
-    return Section(heading, "field.html", {"text": text, "groups": groups, "what": "binary problem"})
+def _maps(found: ModelMaps) -> dict[str, Array]:
+    """Return the patterns to draw, or else the weights: those on the samples, unless only views have some."""
+    maps: Any = {name: own.maps for name, own in found.patterns.items()} or found.weights
+    if isinstance(maps, NotAffineError):
+        return {}
+    if not isinstance(maps, dict):
+        return {"": maps}
+    if "" in maps and found.chain.is_linear:  # views of it show the same
+        return {"": maps[""]}
+    return {name: own for name, own in maps.items() if name not in found.chain.views_left_out}
+
+
+def _words_on(found: ModelMaps, view: str, problem: int, axes: Axes) -> str:
+    """Return what the map of a view (or of the samples, "") is of, and how reproducible it is."""
+    pattern, modes = found.patterns.get(view), " x ".join(axis.label or "?" for axis in axes)
+    what = "activation pattern" if pattern else "weight"
+    if view == "":
+        prepared = f"prepared samples ({found.chain.before_maps})" if found.chain.before_maps else "samples"
+        words = f"The {what} on the axes of the {prepared}: {modes}."
+    else:
+        share = percent(float(found.chain.classifier.view_shares_[view].mean()))
+        words = f"The {what} of the view {view}, which has {share} % of the score: {modes}."
+    return words if pattern is None else f"{words} {format_halves(pattern, problem)}"
+
+
+def _means(found: ModelMaps) -> dict[str, FloatArray]:
+    """Return the mean sample of each class, on the axes of the maps."""
+    if found.samples is None or found.samples.target is None:
+        return {}
+    target = found.samples.labels
+    own = {str(label): np.flatnonzero(target == label) for label in np.unique(target)}
+    return {name: to_host(np.mean(rows_of(found.seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}
 
 
 def field_pictures(values: Array, axes: Axes | None, text: MapText) -> list[Picture]:
@@ -140,19 +144,6 @@ def single_axes(chain: ModelChain, sample_axes: AnyAxes) -> Axes | None:
     """Return the axes of the maps of a model, given those of the samples; None if they are unknown, or of views."""
     found = chain.axes_of_maps(sample_axes)
     return found if isinstance(found, tuple) else None
-
-
-def _maps(found: ModelMaps) -> tuple[str, Array, dict[str, FloatArray]] | None:
-    """Return what is drawn, its maps and the mean sample of each class; None if they are on other axes."""
-    maps = found.weights if found.patterns is None else found.patterns
-    if isinstance(maps, dict | NotAffineError) or maps.shape[1:] != found.sample_shape:
-        return None
-    if found.patterns is None or found.samples is None:
-        return "weight" if found.patterns is None else "activation pattern", maps, {}
-    target = found.samples.labels
-    own = {str(label): np.flatnonzero(target == label) for label in np.unique(target)}
-    means = {name: to_host(np.mean(rows_of(found.seen, rows), axis=0, dtype=np.float64)) for name, rows in own.items()}
-    return "activation pattern", maps, means
 
 
 # channels x time or frequency
@@ -174,7 +165,7 @@ def _channels_first(values: Array, axes: Axes) -> tuple[Array, Axes]:
     return (values, axes) if (channel_mode(axes) or 0) == 0 else (values.T, axes[::-1])
 
 
-def _topographies(matrix: Array, modes: Axes, text: MapText, where: str = "") -> list[Picture]:
+def _topographies(matrix: Array, modes: Axes, text: MapText) -> list[Picture]:
     """Return maps on the head at the times (or frequencies) at which channels differ most; none without positions."""
     if not _on_head(modes[0]):
         return []
@@ -183,7 +174,7 @@ def _topographies(matrix: Array, modes: Axes, text: MapText, where: str = "") ->
     names = [str(name) for name in modes[0].values]
     known = electrode_positions(names)
     lacking = listed([name for name in names if name not in known], most=8)
-    caption = f"On the head, where the channels differ most: {text.title}{where}."
+    caption = f"On the head, where the channels differ most: {text.title}."
     caption += f" Left out, since their place is not known: {lacking}." if lacking else ""
     options: dict[str, Any] = {"titles": titles, "label": text.colours, "caption": caption, "height": 2.5}
     return [_wide(plot_topographies, matrix[:, places].T, names, **options)]
@@ -222,7 +213,7 @@ def _add_components(chain: ModelChain, problems: Sequence[int], axes: Axes, grou
                 "component means nothing."
             )
             drawn = _wide(plot_topographies, scaled, names, titles=titles, caption=caption, height=2.5)
-            group["pictures"].append(drawn)
+            group["parts"][-1]["pictures"].append(drawn)
 
 
 def _on_head(axis: Axis) -> bool:
@@ -272,7 +263,7 @@ def _colours(axes: Axes, means: Mapping[str, FloatArray]) -> Section | None:
     shown = f" (the first {len(some)} of {len(means)})" if len(some) < len(means) else ""
     caption = f"The mean picture of each class{shown}, in its colours."
     drawn = _wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5))
-    return Section("Colours", "field.html", {"text": "", "groups": [{"pictures": [drawn]}]})
+    return Section("Colours", "field.html", {"text": "", "groups": [{"parts": [{"pictures": [drawn]}]}]})
 
 
 def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float, **options: Any) -> Picture:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +118,23 @@ def fitted_sections(
     if margins and len(problems) > _MOST_PICTURES:
         problems.sort(key=lambda k: -margins[k].cantelli.value)
     hardest, whose = problems[:_MOST_PICTURES], _whose(about.get("data"), samples)
+    figures = field_section(maps, hardest, axes)
+    first = None if figures else next(iter(maps.patterns), None)
     shown = [
-        field_section(maps, hardest, axes),
+        figures,
         _maps(maps, about, whose, axes, display),
-        sections.views_overview(maps.chain, about),
-        *sections.view_sections(maps, about, hardest, whose, axes),
+        sections.views_overview(maps, about),
+        *sections.view_sections(maps, about, hardest, whose, axes, first),
         _factors(maps, hardest, axes),
         _pictures_of_margins(maps.chain, margins, hardest, whose),
         _convergence(maps),
     ]
+    if about.get("evaluation") and not sentences.beats_chance(about):  # then maps are not what to look at first
+        gist = "the model is not shown to beat chance"
+        shown = [
+            one if one is None or one.template == "comparison.html" else replace(one, folded=True, gist=gist)
+            for one in shown
+        ]
     return [section for section in shown if section is not None]
 
 
@@ -332,15 +341,13 @@ def _factors(maps: ModelMaps, problems: Sequence[int], axes: AnyAxes) -> Section
 def _maps(
     found: ModelMaps, about: Mapping[str, Any], whose: str, axes: AnyAxes, display: Display | None
 ) -> Section | None:
-    """Return the viewer of pattern and weight; None for views, which have sections of their own."""
-    by_view = isinstance(found.weights, dict)  # of views that steps have made
-    if isinstance(found.chain.sample_shape, dict) or isinstance(found.patterns, dict):
-        return None
-    if by_view and found.patterns is None:
+    """Return the viewer of pattern and weight on the samples; None for views, which have sections of their own."""
+    by_view, pattern = isinstance(found.weights, dict), found.patterns.get("")  # views that steps have made
+    if isinstance(found.chain.sample_shape, dict) or (by_view and pattern is None):
         return None
     maps, missing, background = dict[str, Array](), "", None
-    if found.patterns is not None:
-        maps["activation pattern"] = found.patterns
+    if pattern is not None:
+        maps["activation pattern"] = pattern.maps
         background = None if found.samples is None else np.asarray(np.mean(found.seen, axis=0, dtype=np.float64))
     if isinstance(found.weights, NotAffineError):
         missing = f"There is no map of the weight: {found.weights}."
@@ -367,7 +374,7 @@ def _words_on_maps(found: ModelMaps, maps: Mapping[str, Array], whose: str) -> s
         "The activation pattern (Haufe et al. 2014), the covariance of the samples with the score, is what may be "
         "interpreted. The weight says how the classes are separated, not where they differ: entries may only cancel "
         "noise.",
-        f"The pattern is of {whose}."
+        f"The pattern is of {whose}. {sentences.format_halves(found.patterns[''])}"
         if "activation pattern" in maps
         else "The pattern needs the samples: tensormargin report MODEL DATA.",
         f"Samples are shown as they are after preparation: {found.chain.before_maps}."

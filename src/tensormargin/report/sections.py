@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import COVARIATE, COVARIATES, AnyAxes, Axes, Coding, format_shape, missing_samples
 from ..evaluation import reliability, roc, score_interval
-from ..inspection import ModelChain, ViewMaps
+from ..inspection import REPRODUCIBLE, ModelChain, ViewMaps
 from ..io import less_probable
 from ..plots import plot_calibration, plot_permutations, plot_roc
 from ..runtime import Array, percent, points, rows_of, short_number, to_host
@@ -304,12 +304,17 @@ def predictions_section(evaluation: Mapping[str, Any]) -> Section:
 
 
 def view_sections(
-    known: ModelMaps, about: Mapping[str, Any], problems: Sequence[int], whose: str, axes: AnyAxes = None
+    known: ModelMaps,
+    about: Mapping[str, Any],
+    problems: Sequence[int],
+    whose: str,
+    axes: AnyAxes = None,
+    first: str | None = None,
 ) -> list[Section]:
     """Return one section per view; none for a model of one tensor per sample.
 
-    ``problems`` are the binary problems whose factors are drawn, ``whose`` says which samples patterns refer to, and
-    ``axes`` are those of the samples.
+    ``problems`` are the binary problems whose factors are drawn, ``whose`` says which samples patterns refer to,
+    ``axes`` are those of the samples, and ``first`` is the view that is seen at once, if any.
     """
     classifier, found = known.chain.classifier, known.by_view
     if found is None:
@@ -318,8 +323,9 @@ def view_sections(
     sections = []
     for name in classifier.coef_:
         content = _one_view(known, about, name, found, modes[name])
-        if found.patterns is not None and (content["maps"] or content["tables"]):
-            content["text"] += f" The activation pattern, which may be interpreted, is of {whose}."
+        if name in known.patterns and (content["maps"] or content["tables"]):
+            agree = sentences.format_halves(known.patterns[name])
+            content["text"] += f" The activation pattern, which may be interpreted, is of {whose}. {agree}"
         if len(classifier.sample_shape_[name]) > 1 and (content["maps"] or content["tables"]):
             content["pictures"] = [
                 {"group": f"factors of {name}", "name": title, "pictures": factor_pictures(known.model, k, name, axes)}
@@ -328,13 +334,13 @@ def view_sections(
             ]
         share = float(classifier.view_shares_[name].mean())
         gist = f"{sentences.describe_view(classifier, name)}, {percent(share)} % of the score"
-        sections.append(Section(f"View {name}", "view.html", content, folded=True, gist=gist))
+        sections.append(Section(f"View {name}", "view.html", content, folded=name != first, gist=gist))
     return sections
 
 
-def views_overview(chain: ModelChain, about: Mapping[str, Any]) -> Section | None:
+def views_overview(maps: ModelMaps, about: Mapping[str, Any]) -> Section | None:
     """Return what each view contributes; None for a model of one tensor per sample."""
-    classifier = chain.classifier
+    chain, classifier = maps.chain, maps.chain.classifier
     if not isinstance(classifier.coef_, dict):
         return None
     without = about.get("without_views") or {}
@@ -359,6 +365,11 @@ def views_overview(chain: ModelChain, about: Mapping[str, Any]) -> Section | Non
     text += f" Shares are means over the {count} binary problems." if count > 1 else ""
     text += f" The score without a view is the nested {about['evaluation']['score']['name']}." if without else ""
     remarks = _remarks_on_views(without, isinstance(chain.sample_shape, dict))
+    if maps.patterns and not chain.is_linear and not isinstance(chain.sample_shape, dict) and "" not in maps.patterns:
+        remarks.append(
+            "The pattern of the samples as they are is not shown: the model is not linear in them, and halves of the "
+            f"samples are not known to agree on it (r of at least {REPRODUCIBLE})."
+        )
     if lacking:
         remarks.append("Samples without a view count as zero there after centring, as if they were average in it.")
     return Section("Views", "comparison.html", {"text": text, "tables": [table(columns, rows)], "remarks": remarks})
@@ -394,7 +405,7 @@ def _one_view(
             f" It has {share} % of the score. Features of {made} are no picture of the samples, so there is no map."
         )
         return content
-    kinds = {} if found.patterns is None else {"activation pattern": found.patterns[name]}
+    kinds = {"activation pattern": known.patterns[name].maps} if name in known.patterns else {}
     kinds["weight"] = found.weights[name]
     entries = _covariates(about, name, kinds["weight"], modes)
     if entries:

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from scipy.special import bdtr
 
 from ..data import format_shape
 from ..estimators import TensorMarginClassifier
 from ..fitting import plain_rank
-from ..inspection import AveragedClassifier, MarginReport, ModelChain
+from ..inspection import REPRODUCIBLE, AveragedClassifier, MarginReport, ModelChain, Pattern
 from ..io import UNEQUAL, describe_loading, unequal_classes
 from ..runtime import counted, join_with_and, listed, percent, points, short_number
 from ..transformers import TensorKernel, describe_step
@@ -51,6 +52,8 @@ _OF_MAPS = [
     "No entry of a map was tested by itself: single peaks are not findings, and what the model does without may still "
     "carry information.",
 ]
+
+_UNREAD = "The model is not shown to beat chance: do not read its maps, which may be those of noise."
 
 FLAT_EXPLAINED = "flat LinearSVC (a linear support vector machine that takes each sample as one long vector)"
 """What the reference of evaluations is."""
@@ -658,6 +661,40 @@ def _verdict(difference: Mapping[str, Any]) -> str:
     return f"Significantly {'better' if difference['difference'] > 0 else 'worse'} than"
 
 
+def beats_chance(about: Mapping[str, Any]) -> bool:
+    """Return whether a model is shown to beat chance: by its permutation test, or else by its interval.
+
+    Examples
+    --------
+    >>> from tensormargin.report import beats_chance
+    >>> beats_chance({"evaluation": {"interval": [0.5, 0.9], "majority": {"score": 0.6}}})
+    False
+    """
+    evaluation, chance = about.get("evaluation"), about.get("chance")
+    if chance is not None:
+        return bool(chance["p_value"] <= _LIKELY)
+    return evaluation is not None and (evaluation["interval"][0] or 0.0) > evaluation["majority"]["score"]
+
+
+def format_halves(pattern: Pattern, problem: int | None = None) -> str:
+    """Return a sentence on how well halves of the samples agree on a pattern, of a binary problem or on average.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.inspection import Pattern
+    >>> from tensormargin.report import format_halves
+    >>> format_halves(Pattern(np.ones((1, 4)), [0.82], "groups"))
+    'Halves of the groups agree on it (r = 0.82).'
+    """
+    halves = float(np.mean(pattern.halves) if problem is None else pattern.halves[problem])
+    if np.isnan(halves):
+        return "Whether halves of the samples agree on it is unknown."
+    if halves < REPRODUCIBLE:
+        return f"Halves of the {pattern.by} agree little on it (r = {halves:.2f}): single entries may be noise."
+    return f"Halves of the {pattern.by} agree on it (r = {halves:.2f})."
+
+
 def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[str]:
     """Return what a reader should not conclude from a report (``with_maps`` if it has some): what applies to it."""
     evaluation, chance, data = about.get("evaluation"), about.get("chance"), about.get("data") or {}
@@ -682,7 +719,8 @@ def model_limits(model: Any, about: Mapping[str, Any], with_maps: bool) -> list[
         least = f"{chance['smallest_p']:.2g}"
         lines.append(f"{text} With {chance['n_permutations']} permutations it cannot be below {least}.")
     lines.append(CONFOUNDS_WARNING if ModelChain.of(model).confounds_by_view else _NO_CONFOUNDS)
-    return lines + (_OF_MAPS if with_maps else [])
+    unread = [] if beats_chance(about) else [_UNREAD]
+    return lines + ([*unread, *_OF_MAPS] if with_maps else [])
 
 
 def comparison_limits(content: Mapping[str, Any], with_maps: bool) -> list[str]:

@@ -30,9 +30,12 @@ from ..inspection import (
     MapText,
     ModelChain,
     NotAffineError,
+    Pattern,
     ViewMaps,
     cluster_table,
-    pattern_of,
+    feature_patterns,
+    named_patterns,
+    shown_patterns,
     view_maps,
     weight_maps,
 )
@@ -138,21 +141,27 @@ class ModelMaps:
             return error
 
     @cached_property
-    def patterns(self) -> Any:
-        """Activation patterns, with the binary problems first (a dictionary for views); None if there are none."""
-        return pattern_of(self.model, self.samples, self.stored)
+    def patterns(self) -> dict[str, Pattern]:
+        """The activation patterns that may be shown, by view, in order; that on samples that are one tensor is ""."""
+        samples = self.samples
+        if self.stored is not None:
+            return shown_patterns(self.model, named_patterns(self.stored))
+        if samples is None or samples.target is None:
+            return {}
+        return feature_patterns(self.model, samples.data, samples.target, samples.groups, samples.confounds)
 
     @cached_property
     def by_view(self) -> ViewMaps | None:
         """Weights and patterns of each view; None for a model of one tensor per sample."""
-        samples = self.samples
         if not isinstance(self.chain.classifier.coef_, dict):
             return None
-        if samples is not None and samples.target is not None:
-            return view_maps(self.model, samples.data, samples.target, samples.groups, samples.confounds)
         found = view_maps(self.model)
-        same = _shapes(self.patterns) == _shapes(found.weights)
-        return found._replace(patterns=self.patterns) if same else found
+        patterns = {name: self.patterns[name].maps for name in found.weights if name in self.patterns}
+        seen = None if self.samples is None else self.seen
+        if self.samples is not None and not found.on_samples:
+            metadata = Metadata(self.samples.groups, self.samples.confounds)
+            seen = self.chain.samples_for_classifier(self.samples.data, metadata)
+        return found._replace(patterns=patterns or None, samples=seen)
 
     @cached_property
     def seen(self) -> Any:
@@ -165,11 +174,6 @@ class ModelMaps:
         """The shape of a sample; that which the model has stored if there are none."""
         shape: Any = self.chain.sample_shape if self.samples is None else self.samples.sample_shape
         return tuple(shape or ())
-
-
-def _shapes(maps: Any) -> Any:
-    """Return the shapes of maps by view; None if they are not by view."""
-    return {name: own.shape for name, own in maps.items()} if isinstance(maps, Mapping) else None
 
 
 def affine_of(samples: SampleSet | None, about: Mapping[str, Any], view: str | None = None) -> Any:

@@ -95,7 +95,11 @@ class Covariances(Representation):
     vectorize: bool = False
 
     _mode_parameters: ClassVar[tuple[str, ...]] = ("mode", "time")
-    makes_features = True
+
+    @property
+    def makes_features(self) -> bool:
+        """Whether the pairs of channels are no modes of their own."""
+        return self.vectorize
 
     def _learn(self, X: Any, metadata: Metadata) -> None:
         checked_choice(self.metric, "metric", ("log", "tangent", "none"))
