@@ -21,7 +21,8 @@ from tensormargin.evaluation.intervals import paired_difference, score_interval
 
 Rng = np.random.Generator
 
-KINDS = ("accuracy", "balanced accuracy", "groups of both classes", "groups of one class")
+RARE, LARGE = "balanced accuracy, 8 rare samples", "8 groups of one class"
+KINDS = ("accuracy", "balanced accuracy", RARE, "groups of both classes", "groups of one class", LARGE)
 SIZES = (40, 100, 400)
 ACCURACIES = (0.5, 0.75, 0.95)
 LEAST, MOST = 0.90, 0.99
@@ -45,16 +46,23 @@ class Setting:
 
     @property
     def labels(self) -> Any:
-        """Half of the samples in each class; three in ten for balanced accuracy."""
+        """Half of the samples in each class; three in ten, or eight of them, for balanced accuracy."""
         number = np.arange(self.n_samples)
-        if self.kind == "groups of one class":
-            return number // _PER_GROUP % 2
+        if self.kind.endswith("of one class"):
+            return number // self.per_group % 2
+        if self.kind == RARE:
+            return (number < 8).astype(int)
         return (number % 10 < 3).astype(int) if self.kind == "balanced accuracy" else number % 2
 
     @property
+    def per_group(self) -> int:
+        """Number of samples in a group."""
+        return self.n_samples // 8 if self.kind == LARGE else _PER_GROUP
+
+    @property
     def groups(self) -> Any:
-        """Groups of four samples, or None."""
-        return np.arange(self.n_samples) // _PER_GROUP if self.kind.startswith("groups") else None
+        """Groups of four samples, eight groups, or None."""
+        return np.arange(self.n_samples) // self.per_group if "groups" in self.kind else None
 
     @property
     def folds(self) -> Any:
@@ -63,7 +71,7 @@ class Setting:
             return self.groups % _FOLDS
         folds = np.empty(self.n_samples, int)
         for own in (np.flatnonzero(self.labels == label) for label in (0, 1)):
-            folds[own] = np.arange(len(own)) // (1 if self.groups is None else _PER_GROUP) % _FOLDS
+            folds[own] = np.arange(len(own)) // (1 if self.groups is None else self.per_group) % _FOLDS
         return folds
 
     @property
@@ -74,12 +82,13 @@ class Setting:
     @property
     def strata(self) -> Any:
         """The classes for balanced accuracy, otherwise None."""
-        return self.labels if self.kind == "balanced accuracy" else None
+        return self.labels if self.kind.startswith("balanced") else None
 
     @property
     def distance(self) -> float:
         """Distance of the classes at which the nearest mean has the accuracy."""
-        together = {"groups of both classes": _PER_GROUP // 2, "groups of one class": _PER_GROUP}.get(self.kind, 1)
+        one_class = self.kind.endswith("of one class")
+        together = 1 if self.groups is None else self.per_group // (1 if one_class else 2)
         noise = (
             4 * self.n_features / self.n_train * (1 + _ALIKE * (together - 1))
         )  # variance of the difference of means

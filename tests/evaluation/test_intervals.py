@@ -143,6 +143,22 @@ def test_intervals_over_groups_cover_what_they_say(n_groups, size, mean, correla
         assert np.mean(by_sample) < 0.85  # intervals over samples undercover
 
 
+@pytest.mark.parametrize(("n_groups", "size", "mean", "correlation"), [(5, 8, 0.75, 0.9), (6, 20, 0.9, 0.6)])
+def test_few_groups_that_may_all_be_right_are_covered_after_cross_validation(n_groups, size, mean, correlation):
+    found = [
+        score_interval(right, groups, n_train=0.8 * len(groups))
+        for groups, right in draws_of_groups(n_groups, size, mean, correlation, seed=n_groups)
+    ]
+    assert np.mean([one.low <= mean <= one.high for one in found]) >= 0.90
+
+
+def test_few_rare_samples_that_may_all_be_right_are_covered():
+    y = (np.arange(200) < 8).astype(int)
+    draws = np.random.default_rng(8).uniform(size=(DRAWS, 200)) < np.array([0.97, 0.75])[y]
+    found = [score_interval(right, strata=y) for right in draws]
+    assert 0.93 <= np.mean([one.low <= 0.86 <= one.high for one in found]) <= 0.99
+
+
 @pytest.mark.parametrize(("count", "mean"), [(24, 0.5), (40, 0.7), (61, 0.8), (400, 0.95)])
 def test_intervals_over_samples_cover_what_they_say(count, mean):
     draws = np.random.default_rng(count).uniform(size=(DRAWS, count)) < mean

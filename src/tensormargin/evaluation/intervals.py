@@ -280,12 +280,6 @@ class _HeldOutMean:
         return np.asarray(sums / totals, dtype=np.float64)
 
     @property
-    def sample_variance(self) -> float:
-        """Variance of the mean for independent samples with one probability per stratum."""
-        shares = self._stratum_means[self.stratum]
-        return float(np.sum(self.weights**2 * shares * (1 - shares)))
-
-    @property
     def group_variance(self) -> float:
         """``G / (G - 1) sum_g (sum_(i in g) w_i (value_i - mean of its stratum))^2``."""
         assert self.group is not None
@@ -296,15 +290,22 @@ class _HeldOutMean:
     def effective_number(self, factor: float = 1.0) -> float:
         """Return the number of independent trials that would give the score ``factor`` times its variance.
 
-        If all outcomes are equal, their variance is zero; one outcome is then flipped.
+        Half an outcome of either kind is added to each stratum (Jeffreys), since the variance of a few samples that
+        are all right is not zero. If at most two groups have errors, or at most two anything else, the variance
+        between groups is hardly known: a group is added in which all samples are right or all are wrong.
         """
-        if len(self.values) > 1 and np.ptp(self.values) == 0.0 and self.values[0] in (0.0, 1.0):
-            flipped = self.values.copy()
-            flipped[np.argmax(self.weights)] = 1.0 - flipped[0]
-            return replace(self, values=flipped).effective_number(factor)
-        variance = factor * (self.sample_variance if self.group is None else self.group_variance)
         if_equal = 1.0 / float(self.weights @ self.weights)
-        return min(if_equal, self.value * (1 - self.value) / variance) if variance > 0 else if_equal
+        if self.group is None:
+            totals = np.bincount(self.stratum)
+            shares = (self._stratum_means * totals + 0.5) / (totals + 1)
+            variance = float(np.sum(self.weights**2 * (shares * (1 - shares))[self.stratum]))
+            return min(if_equal, float(shares.mean() * (1 - shares.mean())) / (factor * variance))
+        share, variance = self.value, self.group_variance
+        with_errors, with_successes = (len(np.unique(self.group[own])) for own in (self.values < 1, self.values > 0))
+        if min(with_errors, with_successes) <= 2:
+            share = _shrunk(share, self.n_groups)
+            variance = (self.n_groups * variance + share * (1 - share) / self.n_groups) / (self.n_groups + 1)
+        return min(if_equal, share * (1 - share) / (factor * variance)) if variance > 0 else if_equal
 
     def smoothed(self, factor: float) -> tuple[float, float]:
         """Return the difference paired by sample, and its standard error (Bonett and Price 2012).
