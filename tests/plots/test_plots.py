@@ -473,7 +473,7 @@ def test_ranks_show_the_best_of_each_and_the_flat_weight_as_a_level(results):
     np.testing.assert_allclose(ends[:, 1], [0.70, 0.74])
 
 
-@pytest.mark.parametrize(("chosen", "label"), [(6, "selected: 0.850"), (None, None)])
+@pytest.mark.parametrize(("chosen", "label"), [(6, "selected: 0.850 (best: 0.900)"), (None, None)])
 def test_search_marks_the_selected_candidate(results, chosen, label):
     ax = plot_search(results, chosen=chosen)
     marked = [text.get_text() for text in ax.get_legend().get_texts() if text.get_text().startswith("selected")]
