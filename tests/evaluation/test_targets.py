@@ -90,3 +90,27 @@ def test_a_slip_is_told_by_its_row(tmp_path):
     np.savez(tmp_path / "x.npz", X=X, y=y)
     done = run("fit", tmp_path / "x.npz", "--dry-run")
     assert "row 8 has a value that is not an integer. Correct it, or leave that sample out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("y", "note"),
+    [
+        ([0, 10, 25, 50, 100], "the classes 0, 10, 25, 50, 100 seem to have an order, which is not used"),
+        (["0.5", "1", "5"], "the classes 0.5, 1, 5 seem to have an order"),
+        (["0 %", "10 %", "50 %"], "seem to have an order"),
+        (["mild", "moderate", "severe"], "the classes mild, moderate, severe seem to have an order"),
+        (["Low", "high", "medium"], "seem to have an order"),
+        (range(20, 32, 1), "the classes are 12 different numbers, 20, 21, 22, 23, 24 and 7 more: if"),
+        ([0, 1, 2], None),
+        ([1, 2], None),
+        (["low", "high"], None),
+        (["left", "right", "rest"], None),
+    ],
+)
+def test_ordered_classes_are_noticed(y, note, tmp_path):
+    y = np.resize(list(y), 48)
+    np.savez(tmp_path / "x.npz", X=X[:48], y=y)
+    done = run("fit", tmp_path / "x.npz", "--dry-run", "--folds", 2, "--outer-folds", 2)
+    assert done.returncode == 0, done.stderr
+    assert ("order" in done.stderr or "quantity" in done.stderr) == (note is not None)
+    assert note is None or note in done.stderr

@@ -391,7 +391,7 @@ def test_a_classified_scene_is_what_its_patches_are(fitted, monkeypatch):
         classified_scene(model, Scene(cube, None, 0, scene.axes, "scene", "scene"))
 
 
-def test_commands_from_a_scene_to_its_map(fitted, tmp_path):
+def test_commands_from_a_scene_to_its_map(fitted, tmp_path, monkeypatch):
     cube, model = fitted
     np.save(tmp_path / "cube.npy", cube)
     np.save(tmp_path / "truth.npy", TRUTH)
@@ -419,7 +419,9 @@ def test_commands_from_a_scene_to_its_map(fitted, tmp_path):
     alone = run(*predict, "--scene", tmp_path / "other.png", "-o", tmp_path / "classes.npy", "--json")
     assert json.loads(alone.stdout)["accuracy"] is None
     np.testing.assert_array_equal(np.load(tmp_path / "classes.npy"), painted)
+    monkeypatch.setattr("tensormargin.io.predictions.predictions_of", None)  # refusals come before any work
     for options, said in (
+        (("--scene", tmp_path / "a.png", "--names", tmp_path / "none.csv"), "none.csv: no such file; names of classes"),
         (("--scene", tmp_path / "map.jpg"), "--scene must be a file that ends in .png, .tif, .tiff, .hdr"),
         (("--scene", tmp_path / "map.png", "-o", tmp_path / "map.txt"), "-o must be a file that ends in"),
         (("--truth", tmp_path / "truth.npy", "-o", tmp_path / "a.csv"), "add --scene"),

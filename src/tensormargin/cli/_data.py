@@ -84,7 +84,7 @@ def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> Sampl
     """Return the samples of the classes that the options name; notes name what is left out, and rare classes."""
     import numpy as np
 
-    from ..data import no_classes
+    from ..data import no_classes, order_of
 
     only, exclude = (names(classes[option] or "") for option in ("only_classes", "exclude_classes"))
     found = samples.of_classes(only, exclude, classes["drop_rare"] or 1, options=True)
@@ -95,6 +95,8 @@ def of_classes(samples: SampleSet, classes: dict[str, Any], folds: int) -> Sampl
     ]
     if rare and no_classes(found.labels, in_folds=True) is None:
         notes.append(f"classes with fewer than {folds} samples: {listed(rare, most=8)}; --drop-rare leaves them out")
+    elif order := order_of(found.labels):
+        notes.append(order)
     for note in notes:
         click.echo(f"Note: {note}", err=True)
     return found

@@ -270,10 +270,19 @@ def classify(
     """
     import numpy as np
 
-    from ..io import agreement_on_scene, no_class, painted, patch_size, scene_predictions, write_predictions
+    from ..io import (
+        agreement_on_scene,
+        check_truth,
+        no_class,
+        painted,
+        patch_size,
+        scene_predictions,
+        write_predictions,
+    )
     from ..plots import save_scene
 
     scene = _loaded_scene(loaded, given, limits)
+    check_truth(scene, loaded.facts["classes"])
     _check_places(scene, files)
     tables, maps = ([one for one in files if (one.suffix.lower() == ".csv") is table] for table in (True, False))
     predicted: list[Array] = []

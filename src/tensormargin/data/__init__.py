@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         checked_confounds,
     )
     from .validation import checked_groups, checked_labels, checked_samples, checked_training
-    from .validation import check_classes, no_classes
+    from .validation import check_classes, no_classes, order_of
     from .validation import chunked_along_samples, in_order_of_fit, remember_axes, seen_fits
     from .validation import (
         has_plain_labels,

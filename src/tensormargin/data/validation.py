@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -54,6 +55,19 @@ TOO_LARGE = (
     "(tensormargin.Impute(), command line: --missing), divide X by a constant"
 )
 """Remedies for samples whose squares overflow."""
+_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ?%)?")
+_SCALES = tuple(
+    frozenset(words.split())
+    for words in (
+        "none normal healthy absent control minimal mild moderate marked severe extreme",
+        "none zero low medium middle intermediate high",
+        "tiny small medium large huge",
+        "never rarely seldom sometimes often always",
+        "bad poor fair average good excellent",
+        "weak medium strong",
+    )
+)
+"""Words for steps of one scale."""
 _MANY_VALUES = 10  # of labels, from which they may be a quantity or names
 _LARGEST = float(np.sqrt(np.finfo(np.float64).max))
 UNNAMED = "The model was fitted to names along a mode"
@@ -375,6 +389,29 @@ def no_classes(labels: Array, in_folds: bool = False) -> str | None:
     return (
         f"must be classes, and a quantity was found: {why}. Put the values into groups, such as low and high with "
         f"numpy.digitize(y, [numpy.median(y)]); there is no regression yet{as_text}"
+    )
+
+
+def order_of(labels: Array) -> str | None:
+    """Return what to know of classes that seem to have an order, or to be a quantity; None for others.
+
+    Numbers that follow each other are taken for codes.
+    """
+    names = [str(label) for label in np.unique(labels).tolist()]
+    words = [name.strip().lower() for name in names]
+    numbers = [float(word.rstrip(" %")) for word in words if _PLAIN_NUMBER.fullmatch(word)]
+    are_codes = bool(numbers) and np.array_equal(np.diff(np.sort(numbers)), np.ones(len(numbers) - 1))
+    if len(numbers) == len(names) >= _MANY_VALUES and (not are_codes or len(labels) < 5 * len(names)):
+        return (
+            f"the classes are {len(names)} different numbers, {listed(names, most=5)}: if these are a quantity, put "
+            "them into groups, such as low and high; there is no regression yet"
+        )
+    ordered = len(numbers) == len(names) and not are_codes
+    if len(names) < 3 or not (ordered or any(set(words) <= scale for scale in _SCALES)):
+        return None
+    return (
+        f"the classes {listed(names)} seem to have an order, which is not used: any confusion of two classes counts as "
+        "much as any other"
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .options import OPTIONS, describe_loading
     from .outputs import MARK, check_ending, is_ours, save_array, write_samples
     from .predictions import UNEQUAL, Agreement, PredictionRun, Predictions, agreement_on_scene, axes_warning
-    from .predictions import check_samples_fit, confounds_needed, less_probable, neutral, no_class, painted
+    from .predictions import check_samples_fit, check_truth, confounds_needed, less_probable, neutral, no_class, painted
     from .predictions import probabilities_from, scene_predictions, training_record, unequal_classes
     from .predictions import write_predictions, write_table
     from .samples import SampleSet, leakage_warnings

@@ -655,7 +655,7 @@ def _of_rows(right: Array, rows: Array, used: Array | None) -> Agreement:
 def agreement_on_scene(
     predicted: Array, scene: Scene, classes: Sequence[Any], used: Array | None = None, size: int = 1
 ) -> Agreement:
-    """Return how predictions agree with the ground truth; `BadFileError` if none of its classes is the model's.
+    """Return how predictions agree with the ground truth.
 
     ``used`` says which pixels were used in the fit, with patches of this ``size``: others that overlap these are not
     new either.
@@ -667,10 +667,16 @@ def agreement_on_scene(
     marked = scene.truth != scene.background
     if used is not None:
         used = maximum_filter(painted(scene, used, False), 2 * size - 1, mode="constant")[marked]
-    found = agreement(predicted[marked], scene.truth[marked], classes, used)
-    if found.unknown and not found.n_known:
+    return agreement(predicted[marked], scene.truth[marked], classes, used)
+
+
+def check_truth(scene: Scene, classes: Sequence[Any]) -> None:
+    """Raise `BadFileError` if a scene has a ground truth, and none of its classes is one of a model."""
+    if scene.truth is None:
+        return
+    there = [str(label) for label in np.unique(scene.truth[scene.truth != scene.background]).tolist()]
+    if there and not set(there) & set(map(str, classes)):
         raise BadFileError(
             f"{scene.source}: the classes of the ground truth must be those of the model, {listed(map(str, classes))}; "
-            f"got {listed(map(str, found.unknown))}. Give the same --names as for `tensormargin patches`, or none"
+            f"got {listed(there)}. Give the same --names as for `tensormargin patches`, or none"
         )
-    return found

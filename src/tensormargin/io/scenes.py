@@ -195,6 +195,8 @@ def named_classes(text: str) -> dict[int, str]:
     {1: 'corn', 2: 'oats'}
     """
     path = Path(text)
+    if path.suffix.lower() in (".csv", ".tsv") and not path.is_file():
+        raise BadFileError(f"{path}: no such file; names of classes (--names) are a table that exists, or a,b,c")
     if not path.suffix or not path.is_file():
         return {number: name.strip() for number, name in enumerate(text.split(","), start=1) if name.strip()}
     columns = read_table(path).columns
