@@ -4,20 +4,22 @@
 [--samples-per-class 3,6,12]``
 
 computes the rows that ``results/field.csv`` does not have yet and prints the summary; ``--page`` only makes
-docs/field.md and the plot from the rows. Rows are kept as soon as they are finished. ``--redo`` computes rows again,
-for a method that has changed.
+docs/field.md, the table of the README and the plot from the rows. Rows are kept as soon as they are finished. To
+compute rows again, for a method that has changed, give ``--redo``. ``--timing`` computes the first split of each task,
+for the processor times, into ``results/field_times.csv``.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
 from tensormargin.io import replacing
 
 from .contenders import METHODS
-from .page import draw, finished, page
+from .page import draw, finished, page, short_table
 from .rows import DONE, Row, RowFile
 from .run import all_jobs, go
 from .statistics import bounds
@@ -25,7 +27,10 @@ from .structure import ROWS as STRUCTURE
 from .tasks import TASKS, with_few
 
 RESULTS = Path(__file__).parents[1] / "results"
+TIMES = RESULTS / "field_times.csv"
 PAGE = Path(__file__).parents[2] / "docs" / "field.md"
+README = PAGE.parents[1] / "README.md"
+_IN_README = re.compile(r"^\| \| ours \|.*\n(\|.*\n)*", re.MULTILINE)
 
 
 def chosen(text: str | None, known: list[str], what: str) -> list[str]:
@@ -61,8 +66,11 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--redo", action="store_true", help="compute rows again")
+    parser.add_argument(
+        "--timing", action="store_true", help="only the first split of each task, for the times of the page"
+    )
     parser.add_argument("--page", action="store_true", help="compute nothing, write docs/field.md and the plot")
-    parser.add_argument("--out", type=Path, default=RESULTS / "field.csv", help="file of rows")
+    parser.add_argument("--out", type=Path, help="file of rows (default: field.csv, or field_times.csv for --timing)")
     return parser
 
 
@@ -75,10 +83,14 @@ def said(found: Row | str) -> str:
 
 
 def write_page(rows: list[Row], methods: list[str], repeats: int) -> None:
+    times = RowFile(TIMES).read()
     with replacing(PAGE) as temporary:
-        temporary.write_text(page(rows, methods, repeats, RowFile(STRUCTURE).read()), encoding="utf-8")
+        temporary.write_text(page(rows, methods, repeats, RowFile(STRUCTURE).read(), times), encoding="utf-8")
     table = finished([row for row in rows if row.repeat < repeats], methods, repeats)
     if table.tasks:
+        with replacing(README) as temporary:
+            lines = "\n".join([*short_table(table, times), ""])
+            temporary.write_text(_IN_README.sub(lines, README.read_text(encoding="utf-8")), encoding="utf-8")
         with replacing(RESULTS / "field.png") as temporary:
             draw(table).savefig(temporary, dpi=150, format="png")
 
@@ -94,10 +106,11 @@ def main() -> int:
             raise ValueError("--repeats and --jobs must be at least 1, --limit above 0, --seed at least 0")
     except ValueError as error:
         parser.error(str(error))
-    store = RowFile(options.out)
+    store = RowFile(options.out or (TIMES if options.timing else RESULTS / "field.csv"))
     failed = 0
     if not options.page:
         jobs = all_jobs(tasks, methods, options.repeats, options.seed)
+        jobs = [job for job in jobs if not options.timing or (job.repeat, job.fold) == (0, 0)]
         for found in go(jobs, store, options.jobs, options.limit, options.redo):
             failed += isinstance(found, str)
             print(said(found), flush=True)

@@ -205,6 +205,16 @@ PACKAGES = {
 }
 """Optional packages that contenders use."""
 
+IMPORTED = (
+    "aeon.transformations.collection.convolution_based",
+    "aeon.classification.convolution_based",
+    "aeon.classification.interval_based",
+    "pyriemann.estimation",
+    "pyriemann.tangentspace",
+    "tensorly.regression.cp_plsr",
+)
+"""Modules of these that are imported before anything is timed, as far as they are there."""
+
 WITH_PROBABILITIES = ("extra trees", "gradient boosting", "QUANT", OURS)
 """Contenders whose ``predict_proba`` is more than the predicted class (that of MultiRocket-Hydra is not)."""
 

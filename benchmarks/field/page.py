@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from textwrap import wrap
 
@@ -26,7 +27,9 @@ from .statistics import (
     table_of,
 )
 from .structure import summary
-from .tasks import PER_CLASS, TASKS, named, with_few
+from .tasks import AT_HAND, PER_CLASS, TASKS, named, whole_name, with_few
+
+SHAPED, ADDED = "those that shaped the design", "those added later"
 
 _HEAD = """# Field benchmark
 
@@ -35,8 +38,11 @@ Made by `python -m benchmarks.field --page` from [all rows](../benchmarks/result
 `pip install aeon torch pyriemann tensorly sktime tslearn pyts nilearn`), and can be interrupted and resumed at any
 time; `--samples-per-class 3,6,12` computes those with few training samples.
 
-Every method sees the same training sets, chooses its hyperparameters in the same folds of them (of whole groups, if
-there are any), and predicts the same test sets:
+Every method sees the same training sets and predicts the same test sets. What is chosen by cross-validation is chosen
+in the same folds of the training sets (of whole groups, if there are any). Only ours is given the kind of samples of
+each task, and their sampling frequency where the table below has one; without a kind it would have to guess it.
+
+Tuned in these folds:
 
 - LinearSVC on vectors: 5 values of C, samples as they are or each entry scaled;
 - RBF SVC: 4 values of C, 3 widths, scaled as a whole or each entry;
@@ -44,14 +50,27 @@ there are any), and predicts the same test sets:
 - CP-PLSR (TensorLy): 1 to 6 components, samples as they are or each entry scaled;
 - tangent space: covariances of channels with OAS shrinkage in the tangent space of their mean (pyRiemann), LinearSVC
   with 6 values of C; for samples with two modes only. Connectivity matrices are used as they are;
-- extra trees: 500 trees on the entries, nothing to choose;
+- ours: `tensormargin fit --kind KIND`: representation, strengths, scheme for several classes, and the format of the
+  weight, flat or low-rank.
+
+Nothing is tuned in them:
+
+- extra trees: 500 trees on the entries;
 - gradient boosting (scikit-learn's histogram boosting, 50 rounds) of at most 500 pooled numbers: mean, standard
   deviation and quartiles of dyadic intervals, or blocks of images and volumes; entries of other samples as they are;
 - MiniRocket and MultiRocket-Hydra (aeon) with ridge regression, which chooses its strength by leave-one-out; all modes
   but the last are channels;
-- QUANT (aeon): quantiles over dyadic intervals and extra trees, as its authors set them;
-- ours: `tensormargin fit --kind KIND` with the kind in the table below.
+- QUANT (aeon): quantiles over dyadic intervals and extra trees, as its authors set them.
 """
+
+_OF_TIMES = """Of choosing hyperparameters, fitting and predicting, on one core, for the first split of {} tasks. Made
+by `python -m benchmarks.field --timing` ([rows](../benchmarks/results/field_times.csv)): {}. A fit to a
+few samples comes before, so that no import and no compilation is in it, for any method. The tasks of
+longest duration are not among these, and the machine was also used for other things. The column
+processor_seconds of [all rows](../benchmarks/results/field.csv), which stood here up to 0.2, has
+imports and compilation of aeon and pyRiemann in it, but not those of the other methods: 3.3 s for
+QUANT, 4.8 to 6.0 s for MiniRocket, 6.8 s for MultiRocket-Hydra and 4.5 s for tangent space, of medians
+of 4.7, 5.6, 7.2 and 5.0 s."""
 
 CHOICES = """## Which data sets were used for which choice
 
@@ -71,13 +90,19 @@ CHOICES = """## Which data sets were used for which choice
 """.splitlines()
 
 
-def page(rows: Sequence[Row], methods: Sequence[str], repeats: int, structure: Sequence[Row] = ()) -> str:
-    """Return the page in Markdown; ``structure`` has the rows of `benchmarks.field.structure`."""
+def page(
+    rows: Sequence[Row], methods: Sequence[str], repeats: int, structure: Sequence[Row] = (), times: Sequence[Row] = ()
+) -> str:
+    """Return the page in Markdown.
+
+    ``structure`` has the rows of `benchmarks.field.structure`, ``times`` those of ``--timing``.
+    """
     kept = [row for row in rows if row.repeat < repeats]
     table = finished(kept, methods, repeats)
-    parts = [_few(kept, repeats), summary(structure)]
+    parts = [_times(times), _few(kept, repeats), summary(structure)]
     if table.tasks:
-        parts = [_tasks(table), _accuracies(table), _summary(table), _probabilities(table), _end(table), *parts]
+        of_tasks = (_tasks, _accuracies, _summary, _apart, _probabilities, _end)
+        parts = [*(part(table) for part in of_tasks), *parts]
     else:
         parts = [[f"No task is finished by all of {', '.join(methods)}."], *parts]
     parts += [_missing(kept, table), CHOICES]
@@ -157,22 +182,13 @@ def _summary(table: Table) -> list[str]:
     ranks = average_ranks(table.accuracy)
     raw, corrected = all_pairs(table.accuracy)
     with_ours = OURS in table.methods
-    heads = [
-        "method",
-        "average rank",
-        "tasks finished",
-        "mean accuracy",
-        "mean balanced accuracy",
-        "processor time (s)",
-    ]
+    heads = ["method", "average rank", "tasks finished", "mean accuracy", "mean balanced accuracy"]
     heads += ["ours minus it", "p", "p, Holm"] if with_ours else []
     lines = ["## Summary", "", "| " + " | ".join(heads) + " |", "|---|" + "---|" * (len(heads) - 1)]
     for j in np.argsort(ranks, kind="stable"):
         method, accuracy = table.methods[j], table.accuracy[:, j]
         cells = [method, f"{ranks[j]:.2f}", f"{np.sum(~np.isnan(accuracy))} of {len(accuracy)}"]
         cells += [_percent(mean_known(values[:, j])) for values in (table.accuracy, table.balanced)]
-        seconds = table.seconds[~np.isnan(accuracy), j]
-        cells.append(f"{np.median(seconds):.1f}" if len(seconds) else "–")
         if with_ours:
             where = table.methods.index(OURS), j
             same = method == OURS
@@ -187,10 +203,120 @@ def _summary(table: Table) -> list[str]:
         "",
         f"Over {len(table.tasks)} tasks. A method that cannot take the samples of a task, or is too slow, is ranked",
         "last there and left out of the means; differences are over the tasks that both have finished. p is that of",
-        "Wilcoxon's signed-rank test over tasks, two-sided, corrected for all pairs of methods (Holm 1979). Processor",
-        "time: the median over tasks of the mean per split, including the choice of hyperparameters, on a machine that",
-        "was also used for other things.",
+        "Wilcoxon's signed-rank test over tasks, two-sided, corrected for all pairs of methods (Holm 1979).",
     ]
+
+
+def groups_of(table: Table) -> dict[str, list[int]]:
+    """Return the tasks, as rows of a table, that are shown apart, by what they are."""
+    kinds = {
+        "series, EEG": ("series", "eeg"),
+        "volumes, images": ("volume", "image"),
+        "spectra, connectomes, plain": ("spectra", "connectome", "plain"),
+    }
+    names = [whole_name(task) for task in table.tasks]
+    found = {
+        "all": list(range(len(names))),
+        SHAPED: [i for i, name in enumerate(names) if name in AT_HAND],
+        ADDED: [i for i, name in enumerate(names) if name not in AT_HAND],
+        **{words: [i for i, name in enumerate(names) if TASKS[name].kind in own] for words, own in kinds.items()},
+    }
+    return {words: rows for words, rows in found.items() if rows}
+
+
+def ranks_apart(table: Table) -> list[str]:
+    """Return average ranks on all tasks and on groups of them."""
+    methods = np.argsort(average_ranks(table.accuracy), kind="stable")
+    lines = [
+        f"| average rank | tasks | {' | '.join(table.methods[j] for j in methods)} |",
+        "|---|---|" + "---|" * len(methods),
+    ]
+    for words, tasks in groups_of(table).items():
+        ranks = average_ranks(table.accuracy[tasks])
+        lines.append(f"| {words} | {len(tasks)} | {' | '.join(f'{ranks[j]:.2f}' for j in methods)} |")
+    return lines
+
+
+def _apart(table: Table) -> list[str]:
+    """Return ranks and differences on groups of tasks, and what was chosen for ours."""
+    if OURS not in table.methods:
+        return []
+    ranks = average_ranks(table.accuracy)
+    others = [j for j in np.argsort(ranks, kind="stable") if table.methods[j] != OURS]
+    ours, lines = table.column(OURS), []
+    for words, tasks in groups_of(table).items():
+        cells = []
+        for j in others:
+            theirs = table.accuracy[tasks, j]
+            apart = 100 * mean_known(ours[tasks] - theirs)
+            p = signed_rank(ours[tasks], theirs)
+            cells.append("–" if np.isnan(apart) else f"{apart:+.1f} ({p:.2g})")
+        lines.append(f"| {words} | {len(tasks)} | {' | '.join(cells)} |")
+    splits = [row for task in table.tasks for row in table.rows[task, OURS] if row.status == DONE]
+    n_flat = sum(json.loads(row.chosen).get("decomposition") == "full" for row in splits)
+    return [
+        "## What the lead rests on",
+        "",
+        "The representations were designed while looking at the first 21 tasks. The other 20 were added later; [some",
+        "choices](#which-data-sets-were-used-for-which-choice) were made on these, too.",
+        "",
+        *ranks_apart(table),
+        "",
+        f"| ours minus it (p) | tasks | {' | '.join(table.methods[j] for j in others)} |",
+        "|---|---|" + "---|" * len(others),
+        *lines,
+        "",
+        "Differences are in points, over the tasks that both have finished; p as above, but not corrected.",
+        "",
+        f"Ours chose a flat weight in {n_flat} of {len(splits)} splits: the lead is that of the representations and of",
+        "the choice among them, not of a low rank.",
+    ]
+
+
+def median_times(times: Sequence[Row]) -> tuple[dict[str, float], list[str]]:
+    """Return the median processor time of each method, and the tasks for which all of them have a row."""
+    methods = [method for method in METHODS if any(row.method == method for row in times)]
+    seconds = {(row.task, row.method): row.processor_seconds for row in times}
+    tasks = [task for task in TASKS if methods and all((task, method) in seconds for method in methods)]
+    return {method: _median([seconds[task, method] for task in tasks]) for method in methods if tasks}, tasks
+
+
+def _median(values: Sequence[float]) -> float:
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.median(known)) if known else float("nan")
+
+
+def _times(times: Sequence[Row]) -> list[str]:
+    """Return processor times without imports and compilation."""
+    medians, tasks = median_times(times)
+    if not tasks:
+        return []
+    return [
+        "## Processor time",
+        "",
+        f"| median | {' | '.join(medians)} |",
+        "|---|" + "---|" * len(medians),
+        f"| seconds | {' | '.join(f'{seconds:.2f}' for seconds in medians.values())} |",
+        "",
+        *wrap(_OF_TIMES.format(len(tasks), ", ".join(tasks)), 120),
+    ]
+
+
+def short_table(table: Table, times: Sequence[Row]) -> list[str]:
+    """Return the table of the README: ranks on all tasks and apart, accuracies and times."""
+    ranks = average_ranks(table.accuracy)
+    order = np.argsort(ranks, kind="stable").tolist()
+    medians, timed = median_times(times)
+    rows = {
+        f"average rank, {words} ({len(tasks)} tasks)": [f"{average_ranks(table.accuracy[tasks])[j]:.2f}" for j in order]
+        for words, tasks in groups_of(table).items()
+    }
+    rows["mean accuracy, %"] = [_percent(mean_known(table.accuracy[:, j])) for j in order]
+    if timed:
+        rows[f"processor time, s ({len(timed)} tasks)"] = [f"{medians[table.methods[j]]:.2f}" for j in order]
+    head = ["", *(table.methods[j] for j in order)]
+    lines = [f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---|" + "---|" * len(order)]
+    return lines + [f"| {' | '.join([name, *cells])} |" for name, cells in rows.items()]
 
 
 def _probabilities(table: Table) -> list[str]:
@@ -216,7 +342,7 @@ def _probabilities(table: Table) -> list[str]:
 def _few(rows: Sequence[Row], repeats: int) -> list[str]:
     """Return mean ranks and accuracies with few training samples, of the methods that have such rows."""
     lines: list[str] = []
-    near: list[str] = []
+    near, apart = list[str](), list[str]()
     for per_class in PER_CLASS:
         own = [row for row in rows if named(row.task).per_class == per_class]
         methods = [method for method in METHODS if any(row.method == method for row in own)]
@@ -225,13 +351,14 @@ def _few(rows: Sequence[Row], repeats: int) -> list[str]:
         for j in np.argsort(ranks, kind="stable") if table.tasks else ():
             cells = [str(per_class), str(len(table.tasks)), methods[j], f"{ranks[j]:.2f}"]
             cells += [_percent(mean_known(values[:, j])) for values in (table.accuracy, table.balanced)]
-            apart = OURS in methods and methods[j] != OURS
-            p = signed_rank(table.column(OURS), table.column(methods[j])) if apart else 1.0
-            cells += [f"{lead(table, methods[j]):+.1f}", f"{p:.2g}"] if apart else ["", ""]
+            compared = OURS in methods and methods[j] != OURS
+            p = signed_rank(table.column(OURS), table.column(methods[j])) if compared else 1.0
+            cells += [f"{lead(table, methods[j]):+.1f}", f"{p:.2g}"] if compared else ["", ""]
             lines.append("| " + " | ".join(cells) + " |")
         if table.tasks and OURS in methods:
             close = next(bound.found for bound in bounds(table) if "points behind" in bound.statement)
             near.append(f"- {per_class} per class: {close}")
+            apart += ["", f"{per_class} per class:", "", *ranks_apart(table)]
     if not lines:
         return []
     return [
@@ -247,6 +374,7 @@ def _few(rows: Sequence[Row], repeats: int) -> list[str]:
         "Ours is at most 2 points behind the best other, and further behind on:",
         "",
         *near,
+        *apart,
     ]
 
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -22,13 +23,14 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from benchmarks.probabilities import calibration_error
 from tensormargin.runtime import software_versions
 
-from .contenders import OURS, PACKAGES, WITH_PROBABILITIES, fitted
+from .contenders import IMPORTED, OURS, PACKAGES, WITH_PROBABILITIES, fitted
 from .rows import DONE, SLOW, UNSUITABLE, Row, RowFile, as_hits, stopped
-from .tasks import Split, loaded, named
+from .tasks import Split, loaded, named, some_rows
 
 _NAN = float("nan")
 SMALLEST = 1e-3
 """Smallest probability in a log loss: trees give some classes none at all, which would be an infinite loss."""
+_WARM_UP = 4  # training samples of each class, and test samples, of a fit that is not timed
 _LEAVING = 10.0  # seconds that a process has after its result, to clean up
 
 
@@ -72,6 +74,19 @@ def all_jobs(tasks: Sequence[str], methods: Sequence[str], repeats: int, seed: i
             continue
         jobs += [Job(task, method, seed, split.repeat, split.fold, repeats) for split in splits for method in methods]
     return sorted(jobs, key=lambda job: job.repeat)
+
+
+def warm_up(job: Job) -> None:
+    """Fit a method to a few samples of a job, so that no import and no compilation is in the time of the job."""
+    task, split = named(job.task), job.split
+    bunch = loaded(task)
+    X, y, groups = bunch.data, bunch.target, bunch.get("groups")
+    each = min(_WARM_UP, np.unique(y[split.train], return_counts=True)[1].min())
+    rows = some_rows(split.train, y, groups, each, np.random.RandomState(job.seed))
+    with warnings.catch_warnings(), suppress(Exception):  # some methods cannot take so few, but have what they need
+        warnings.simplefilter("ignore")
+        model, _ = fitted(job.method, task, X[rows], y[rows], None if groups is None else groups[rows], job.seed)
+        model.predict(X[split.test[:_WARM_UP]])
 
 
 def result(job: Job, fit: Callable[..., tuple[Any, dict[str, Any]]] = fitted) -> Row:
@@ -155,8 +170,10 @@ def _send(job: Job, pipe: Any, limit: float) -> None:
     """Send the row of a job, or the error; runs in a process of its own, which the limit ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, limit)  # of processor time, which does not depend on what else is running
     try:
+        signal.setitimer(signal.ITIMER_PROF, limit)  # of processor time, which does not depend on what else is running
+        warm_up(job)
+        signal.setitimer(signal.ITIMER_PROF, limit)
         pipe.send(result(job))
     except Exception as error:  # noqa: BLE001 - an error of one job must not end the others
         pipe.send(f"{type(error).__name__}: {error}")
@@ -172,7 +189,7 @@ def _end_with_parent() -> None:
 def limited(job: Job, limit: float) -> Row | str:
     """Return the row of a job ("slow" if it takes more than so many seconds of processor time), or an error message."""
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload([__name__])
+    processes.set_forkserver_preload([__name__, *IMPORTED])
     here, there = processes.Pipe(duplex=False)
     process = processes.Process(target=_send, args=(job, there, limit), daemon=True)
     process.start()

@@ -28,8 +28,6 @@ class Table:
     tasks, methods : list of str
     accuracy, balanced : ndarray of shape (n_tasks, n_methods)
         Share of correct predictions in all test sets of a task, and the mean of the balanced accuracies.
-    seconds : ndarray of shape (n_tasks, n_methods)
-        Mean processor time per split.
     log_loss, calibration : ndarray of shape (n_tasks, n_methods)
         Of all test samples, and the mean of the calibration errors; NaN for methods without probabilities.
     status : ndarray of str, of the same shape
@@ -41,7 +39,6 @@ class Table:
     methods: list[str]
     accuracy: np.ndarray
     balanced: np.ndarray
-    seconds: np.ndarray
     log_loss: np.ndarray
     calibration: np.ndarray
     status: np.ndarray
@@ -76,7 +73,7 @@ def table_of(rows: Sequence[Row], splits: Mapping[str, int], methods: Sequence[s
     states = np.array([[status(task, method) for method in methods] for task in tasks]).reshape(
         len(tasks), len(methods)
     )
-    values = np.full((5, len(tasks), len(methods)), np.nan)
+    values = np.full((4, len(tasks), len(methods)), np.nan)
     for i, task in enumerate(tasks):
         for j, method in enumerate(methods):
             if states[i, j] == DONE:
@@ -89,7 +86,6 @@ def _cell(rows: Sequence[Row]) -> tuple[float, ...]:
     return (
         float(np.average([row.accuracy for row in rows], weights=sizes)),
         float(np.mean([row.balanced_accuracy for row in rows])),
-        float(np.mean([row.processor_seconds for row in rows])),
         float(np.average([row.log_loss for row in rows], weights=sizes)),
         float(np.average([row.calibration_error for row in rows], weights=sizes)),
     )

@@ -90,7 +90,7 @@ class Task:
             return
         bunch, rng = loaded(self), np.random.RandomState(seed + self.per_class)
         fewer = [
-            replace(split, train=_some(split.train, bunch.target, bunch.get("groups"), self.per_class, rng))
+            replace(split, train=some_rows(split.train, bunch.target, bunch.get("groups"), self.per_class, rng))
             for split in splits
         ]
         if all(len(split.train) for split in fewer):
@@ -123,7 +123,7 @@ class Task:
         return f"{times}{self.folds} folds" + (f" by {self.by}" if self.by else "")
 
 
-def _some(rows: np.ndarray, y: Any, groups: Any, each: int, rng: np.random.RandomState) -> np.ndarray:
+def some_rows(rows: np.ndarray, y: Any, groups: Any, each: int, rng: np.random.RandomState) -> np.ndarray:
     """Return random rows, as many of each class, from as many groups as possible; none if a class has fewer."""
     rows = rng.permutation(rows)
     place: dict[Any, int] = defaultdict(int)  # of a sample in its class and group; first ones are taken first
@@ -238,6 +238,11 @@ def named(name: str) -> Task:
     """Return a task; ``libras@6`` has six training samples per class."""
     whole, _, count = name.partition(_FEW)
     return replace(TASKS[whole], name=name, per_class=int(count)) if count else TASKS[whole]
+
+
+def whole_name(name: str) -> str:
+    """Return the name of a task with all training samples."""
+    return name.partition(_FEW)[0]
 
 
 def with_few(name: str, per_class: int) -> str:
