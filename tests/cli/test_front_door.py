@@ -191,7 +191,8 @@ class TestMaps:
         np.testing.assert_allclose(np.load(folder / "eeg-maps" / "weight.npy").squeeze(), weight_maps(loaded.model)[0])
         np.testing.assert_allclose(np.load(folder / "eeg-maps" / "pattern.npy").squeeze(), loaded.patterns[""].maps[0])
         heads, *rows = csv.reader((folder / "eeg-maps" / "pattern-clusters.csv").read_text().splitlines())
-        assert heads == ["signs", "peak", "index", "entries"]
+        assert heads == ["signs", "peak", "at", "entries"]
+        assert all(re.fullmatch(r"(Fz|Cz|Pz|Oz|C3|C4), \d+ ms", row[2]) for row in rows)
         assert len(rows) == len(cluster_table(loaded.patterns[""].maps[0]))
 
     def test_patterns_of_other_samples(self, folder):

@@ -57,6 +57,11 @@ class TestAxes:
     def test_say_an_index_in_words(self):
         assert Axis("time", "ms", [0, 4.5]).spoken(1) == "4.5 ms"
         assert Axis("time", "ms", [-0.0]).spoken(0) == "0 ms"
+        times = np.arange(128) / 128 - 0.2
+        assert [Axis("time", "s", scale * times).spoken(75) for scale in (1, 100)] == ["386 ms", "38.6 s"]
+        bands = np.array([10.25, 10.75, 14.0])
+        assert [Axis("frequency", "Hz", bands).spoken(place) for place in range(3)] == ["10.2 Hz", "10.8 Hz", "14 Hz"]
+        assert Axis("wavelength", "nm", np.arange(3) * 0.25 + 400).spoken(1) == "400.25 nm"
         assert Axis("channel", "", ["Fz", "Cz"]).spoken(1) == Axis("channel", "uV", ["Fz", "Cz"]).spoken(1) == "Cz"
         assert Axis().spoken(1) == "2"
 

@@ -11,6 +11,7 @@ from conftest import fewer_models, run
 from sklearn.pipeline import make_pipeline
 
 from tensormargin import (
+    Axis,
     BandPower,
     Convolutions,
     Covariances,
@@ -132,6 +133,27 @@ def test_samples_that_lack_a_view_are_left_out_of_its_halves():
     found = feature_patterns(model, Views(one=X, other=lacking), y, groups)
     assert list(found) == ["one", "other"]
     assert np.isfinite([own.halves[0] for own in found.values()]).all()
+
+
+def test_peaks_are_told_by_the_names_of_channels_and_times(tmp_path):
+    X, y, groups = event_related()
+    model = TensorMarginClassifier("cp", 1).fit(X, y)
+    samples = load_samples(saved(tmp_path / "eeg.npz", X, y, groups))
+    save_model(tmp_path / "m.skops", model, samples=samples, patterns=feature_patterns(model, X, y, groups))
+    done = run("maps", tmp_path / "m.skops", "-o", tmp_path / "maps")
+    assert done.returncode == 0, done.stderr
+    heads, first, *_ = csv.reader((tmp_path / "maps" / "pattern-clusters.csv").read_text().splitlines())
+    assert heads == ["signs", "peak", "at", "entries"]
+    at = int(np.argmax(np.abs(activation_pattern(model, X, y)[0, 2])))
+    assert first[2] == f"Pz, {1000 * TIMES[at]:.0f} ms"
+    assert abs(at - PEAK) <= 1
+    odd = (Axis("channel", "", ["=1+1", *NAMES[1:]]), samples.axes[1])
+    pattern = np.zeros((1, *X.shape[1:]))
+    pattern[0, 0, 0] = 1.0
+    save_model(tmp_path / "odd.skops", model, axes=odd, patterns=pattern)
+    assert run("maps", tmp_path / "odd.skops", "-o", tmp_path / "odd").returncode == 0
+    _, row = csv.reader((tmp_path / "odd" / "pattern-clusters.csv").read_text().splitlines())
+    assert row[2] == "'=1+1, -200 ms"
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ def _write(
             if own.shape[1:] == shape(view):
                 options = {"affine": place, "space": code}
             options |= {"background": background, "mode_axes": fitting_axes(axes, own.shape[1:], view)}
-            written += _files(folder / name, own, (what, chain), options)
+            written += _files(folder / name, own, (f"{what} of {view}" if view else what, chain), options)
     return written
 
 
@@ -135,9 +135,9 @@ def _files(stem: Path, maps: Any, about: tuple[str, ModelChain], options: dict[s
         shown = background.values if path.suffix == ".png" and background is not None else None
         written += save_maps(path, what, maps, chain, background=shown, **options)
     written += _field_pictures(stem, maps, options["mode_axes"], about)
-    if what == "pattern":
-        place = affine if volume else None
-        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, place, chain.map_texts(what)))
+    if what.startswith("pattern"):
+        space = {"affine": affine if volume else None, "mode_axes": options["mode_axes"]}
+        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, space, chain.map_texts(what)))
     return written
 
 
@@ -160,16 +160,20 @@ def _field_pictures(stem: Path, maps: Any, axes: Any, about: tuple[str, ModelCha
     return written
 
 
-def _clusters(path: Path, maps: Any, affine: Any, texts: list[MapText]) -> Path:
+def _clusters(path: Path, maps: Any, space: dict[str, Any], texts: list[MapText]) -> Path:
     """Write the clusters of the maps of all binary problems as one table."""
     import csv
 
     from ..inspection import cluster_table
     from ..io import neutral, replacing
 
-    tables = [cluster_table(one, affine) for one in maps]
+    tables = [cluster_table(one, **space) for one in maps]
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["signs", *tables[0].columns])
-        rows.writerows([neutral(t.signs), *row] for t, table in zip(texts, tables, strict=True) for row in table.rows())
+        columns = next((table.columns for table in tables if len(table)), tables[0].columns)
+        rows.writerow(["signs", *columns])
+        for text, table in zip(texts, tables, strict=True):
+            for row in table.rows():  # names of channels are text of others
+                cells = (neutral(cell) if name == "at" else cell for name, cell in zip(columns, row, strict=True))
+                rows.writerow([neutral(text.signs), *cells])
     return path

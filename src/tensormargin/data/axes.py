@@ -19,6 +19,8 @@ from . import fitted
 _LONGEST_TEXT = 500  # characters of a name, a unit or a coordinate
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _OTHER_RATE = 1e-3  # relative
+_LONGEST_IN_MS, _LONGEST_STEP_IN_MS = 10.0, 0.1  # seconds
+_SHARE_OF_STEP = 0.2  # twice the error of coordinates in words
 _ROUNDING = 1e-4  # relative to a step: coordinates come in single precision, and in text
 CHANNELS = ("channel", "channels", "electrode", "electrodes", "sensor", "sensors")
 """Names of the mode of channels."""
@@ -141,13 +143,22 @@ class Axis:
         return replace(self, values=low + (places - first) * (high - low))
 
     def spoken(self, index: int) -> str:
-        """Return an index in words: "Cz", "132 ms", or the number of the index, counted from 1."""
+        """Return an index in words: "Cz", "132 ms", or the number of the index, counted from 1.
+
+        Numbers have the digits that tell them from their neighbours. Times of less than ten seconds in steps of less
+        than a tenth are in ms.
+        """
         if self.values is None:
             return str(index + 1)
         if not self.is_numeric:
             return str(self.values[index])
-        value = f"{self.values[index] + 0.0:.6g}"  # never -0
-        return f"{value} {self.unit}" if self.unit else value
+        steps = np.abs(np.diff(self.values))
+        step, value, unit = float(steps[steps > 0].min(initial=np.inf)), float(self.values[index]), self.unit
+        if _SECONDS.get(unit) == 1.0 and step < _LONGEST_STEP_IN_MS and np.abs(self.values).max() < _LONGEST_IN_MS:
+            step, value, unit = 1e3 * step, 1e3 * value, "ms"
+        if np.isfinite(step):
+            value = round(value, max(0, int(np.ceil(-np.log10(_SHARE_OF_STEP * step)))))
+        return f"{value + 0.0:.6g} {unit}".strip()  # never -0
 
 
 Axes = tuple[Axis, ...]
@@ -467,8 +478,13 @@ def _other_numbers(mode: int, own: Axis, other: Axis) -> str | None:
             return None
     return (
         f"the coordinates of mode {mode} (counted from 0, {own.name!r}) are not those of the fit: they went from "
-        f"{own.spoken(0)} to {own.spoken(-1)}, and go from {other.spoken(0)} to {other.spoken(-1)}"
+        f"{_ends(own)}, and go from {_ends(other)}"
     )
+
+
+def _ends(axis: Axis) -> str:
+    first, last = (f"{axis.values[place] + 0.0:.6g} {axis.unit}".strip() for place in (0, -1))
+    return f"{first} to {last}"
 
 
 def format_axes(axes: AnyAxes) -> str:

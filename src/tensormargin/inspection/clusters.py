@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import checked_affine, millimetres, rows_table
+from ..data import Axes, Axis, checked_affine, checked_axes, millimetres, rows_table
 from ..runtime import FloatArray
 
 SHARE = 0.5
@@ -21,6 +21,7 @@ class Cluster:
 
     peak: float  # the entry of largest absolute value
     index: tuple[int, ...]
+    place: str  # its coordinates in words, or the index
     mm: tuple[float, ...] | None  # place of the peak in millimetres, if there is an affine
     size: int  # number of entries
     volume: float | None  # in cubic millimetres, if there is an affine
@@ -64,7 +65,8 @@ class ClusterTable:
     def columns(self) -> list[str]:
         """Names of the columns of `rows`."""
         with_mm = any(one.mm is not None for one in self.clusters)
-        return ["peak", "x mm", "y mm", "z mm", "index", "entries", "mm³"] if with_mm else ["peak", "index", "entries"]
+        where = "at" if any(one.place != _format_index(one.index) for one in self.clusters) else "index"
+        return ["peak", "x mm", "y mm", "z mm", where, "entries", "mm³"] if with_mm else ["peak", where, "entries"]
 
     def rows(self) -> list[list[str]]:
         """Return the clusters as text, one row each."""
@@ -72,7 +74,7 @@ class ClusterTable:
             [
                 f"{one.peak:.3g}",
                 *([] if one.mm is None else [f"{place + 0.0:.1f}" for place in np.round(one.mm, 1)]),
-                ", ".join(map(str, one.index)),
+                one.place,
                 str(one.size),
                 *([] if one.volume is None else [f"{one.volume:.0f}"]),
             ]
@@ -95,7 +97,13 @@ class ClusterTable:
 
 
 def cluster_table(
-    map: Any, affine: Any = None, threshold: float | None = None, *, smallest: int = 1, signs: str = ""
+    map: Any,
+    affine: Any = None,
+    threshold: float | None = None,
+    *,
+    smallest: int = 1,
+    signs: str = "",
+    mode_axes: Axes | None = None,
 ) -> ClusterTable:
     """Return the clusters of a map, such as an activation pattern.
 
@@ -114,6 +122,8 @@ def cluster_table(
         Least number of entries of a cluster.
     signs : str, optional
         What the signs mean, to be written above the table: "positive = house, negative = face".
+    mode_axes : sequence of M Axis, optional
+        Names, units and coordinates of the modes, in which the places of peaks are told: "Pz, 383 ms".
 
     Examples
     --------
@@ -137,13 +147,27 @@ def cluster_table(
     least = SHARE * float(np.abs(values).max()) if threshold is None else float(threshold)
     if not least >= 0:
         raise ValueError(f"threshold must be a number of at least 0; got threshold={threshold!r}")
-    found = [one for sign in (1, -1) for one in _of_one_sign(values, sign, least, affine) if one.size >= smallest]
+    axes = checked_axes(mode_axes, values.shape) or (Axis(),) * values.ndim
+    found = [
+        one for sign in (1, -1) for one in _of_one_sign(values, sign, least, (affine, axes)) if one.size >= smallest
+    ]
     return ClusterTable(least, tuple(sorted(found, key=lambda one: (-abs(one.peak), one.index))), signs)
 
 
-def _of_one_sign(values: FloatArray, sign: int, least: float, affine: FloatArray | None) -> list[Cluster]:
+def _format_index(index: tuple[int, ...], axes: Axes | None = None) -> str:
+    """Return an index in words where modes have coordinates, with the names of the others."""
+    axes = axes or (Axis(),) * len(index)
+    names = [
+        f"{axis.name} {at}".strip() if axis.values is None else axis.spoken(at)
+        for axis, at in zip(axes, index, strict=True)
+    ]
+    return ", ".join(names)
+
+
+def _of_one_sign(values: FloatArray, sign: int, least: float, space: tuple[FloatArray | None, Axes]) -> list[Cluster]:
     from scipy.ndimage import label, maximum_position
 
+    affine, axes = space
     inside = (sign * values >= least) & (sign * values > 0)
     numbers, count = label(inside)
     if not count:
@@ -155,6 +179,7 @@ def _of_one_sign(values: FloatArray, sign: int, least: float, affine: FloatArray
         Cluster(
             peak=float(values[peak]),
             index=tuple(int(place) for place in peak),
+            place=_format_index(tuple(int(place) for place in peak), None if affine is not None else axes),
             mm=None if affine is None else tuple(millimetres(affine, peak).tolist()),
             size=int(size),
             volume=None if volume is None else int(size) * volume,
