@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data import Metadata, Views, checked_labels, missing_samples
+from ..data import Metadata, Views, any_scale, checked_labels, missing_samples
 from ..estimators import TensorMarginClassifier
 from ..fitting import ViewArray, binary_problems, class_codes, sample_array, shares_of_variance
 from ..runtime import Array, FloatArray, rows_of, to_host
@@ -23,6 +23,7 @@ _SPLITS = 8  # into halves, whose correlations are averaged
 _MOST_LOADINGS = 2**23  # of all splits, and entries of their patterns
 
 
+@any_scale()  # scores that a pattern belongs to need not be of samples like those of the fit
 def activation_pattern(model: Any, X: Any, y: Any = None, groups: Any = None, confounds: Any = None) -> Any:
     """Return the activation patterns of a model's weights (Haufe et al. 2014, NeuroImage 87).
 
