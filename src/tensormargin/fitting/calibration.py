@@ -82,7 +82,7 @@ def fit_needed_sigmoid(scores: Array, signs: Array, counts: Array, even: float |
     shifted = fit_sigmoid(scores, signs, counts)
     if even is None or _is_share(even, counts[signs > 0].sum(), counts.sum()):
         plain = fit_sigmoid(scores, signs, counts, offset=False)
-        targets = _smoothed_targets(signs > 0, counts)
+        targets = _targets(signs > 0, counts)
         lower, higher = (_cross_entropy(_arguments(scores, one), targets, counts) for one in (shifted, plain))
         if 2 * (higher - lower) <= _CHANGE_AT_CHANCE:
             return plain
@@ -96,8 +96,7 @@ def _is_share(share: float, n_positive: float, n_samples: float) -> bool:
 
 def _matching_offset(slope: float, scores: Array, signs: Array, counts: Array) -> float:
     """Return the offset for which the mean probability is the share of the class, smoothed if one class is missing."""
-    positive = signs > 0
-    targets = _smoothed_targets(positive, counts) if len(np.unique(positive)) < 2 else positive.astype(np.float64)
+    targets = _targets(signs > 0, counts)
     share = np.average(targets, weights=counts)
     given = _arguments(scores, (slope, 0.0))
     (offset,) = _newton(np.ones((len(scores), 1)), given, targets, counts, np.array([logit(share) - np.median(given)]))
@@ -110,7 +109,7 @@ def shrunk_sigmoid(slope: float, offset: float, scores: Array, signs: Array, cou
     if not some.any():
         return slope, offset
     scores, signs, counts = scores[some], signs[some], counts[some]
-    targets = _smoothed_targets(signs > 0, counts)
+    targets = _targets(signs > 0, counts)
     constant = logit(np.average(targets, weights=counts)) if offset else 0.0
     before, after = (
         _cross_entropy(_arguments(scores, one), targets, counts) for one in ((0.0, constant), (slope, offset))
@@ -133,23 +132,26 @@ def kept_share(gain: float) -> float:
 def fit_sigmoid(scores: Array, signs: Array, counts: Array, offset: bool = True) -> tuple[float, float]:
     """Return a > 0 and c of ``P(positive | score) = 1 / (1 + exp(-(a score + c)))``, by maximum likelihood.
 
-    This is Platt's (1999) sigmoid with his smoothed targets, ``(n + 1) / (n + 2)`` for the n samples of a class, which
-    keep it finite if the classes are separable. ``counts`` are multiplicities of the samples and need not be integers.
-    Scores that are constant or negatively related to the class (a classifier at chance) give the flattest slope, with
-    the share of the class as the probability, or one half without an offset.
+    This is the sigmoid of Platt (1999). Two more samples, one right and one wrong, one standard deviation from where
+    both classes are equally likely, keep the slope finite if the classes are separable. His smoothed targets do so,
+    too, but make all samples of separable classes less certain (docs/method.md). ``counts`` are multiplicities of the
+    samples and need not be integers. Scores that are constant or negatively related to the class (a classifier at
+    chance) give the flattest slope, with the share of the class as the probability, or one half without an offset.
     """
     some = counts > _SMALLEST
     if not some.any():  # no test set had these classes: nothing is known
         return _FLATTEST, 0.0
     scores, positive, counts = scores[some].astype(np.float64), signs[some] > 0, counts[some]
-    targets = _smoothed_targets(positive, counts)
+    targets, weights = np.append(_targets(positive, counts), 0.5), np.append(counts, 2.0)  # right and wrong in one row
     if not offset:
         largest = float(np.abs(scores).max())
         unit = largest if largest > _SMALLEST else 1.0
-        (slope,) = _newton((scores / unit)[:, None], np.zeros(len(scores)), targets, counts, np.zeros(1))
+        scores = scores / unit
+        design = np.append(scores, np.sqrt(np.average(scores**2, weights=counts)))[:, None]
+        (slope,) = _newton(design, np.zeros(len(design)), targets, weights, np.zeros(1))
         return max(float(slope), _FLATTEST) / unit, 0.0
     centre, spread = _centre_and_spread(scores, counts)
-    slope, shift = _most_likely((scores - centre) / spread, targets, counts)
+    slope, shift = _most_likely((scores - centre) / spread, targets, weights)
     return slope / spread, shift - slope * (centre / spread)
 
 
@@ -183,9 +185,12 @@ def fit_power(logits: FloatArray, codes: Array, counts: FloatArray, chosen: bool
     return power, share
 
 
-def _smoothed_targets(positive: Array, counts: Array) -> FloatArray:
-    ahead, behind = counts[positive].sum(), counts[~positive].sum()
-    return np.where(positive, (ahead + 1) / (ahead + 2), 1 / (behind + 2))
+def _targets(positive: Array, counts: Array) -> FloatArray:
+    """Return 1 for the class and 0 for the other one, ``(n + 1) / (n + 2)`` or one minus that if all n are of one."""
+    if positive.any() and not positive.all():
+        return positive.astype(np.float64)
+    n_samples = counts.sum()
+    return np.where(positive, (n_samples + 1) / (n_samples + 2), 1 / (n_samples + 2))
 
 
 def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, float]:
@@ -200,14 +205,17 @@ def _centre_and_spread(scores: FloatArray, weights: FloatArray) -> tuple[float, 
 
 
 def _most_likely(scores: FloatArray, targets: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Return the slope, at least the flattest, and the offset of maximum likelihood for standardised scores."""
-    start = float(logit(np.average(targets, weights=weights)))
-    design = np.column_stack([scores, np.ones_like(scores)])
-    slope, offset = _newton(design, np.zeros(len(scores)), targets, weights, np.array([0.0, start]))
+    """Return the slope, at least the flattest, and the offset of maximum likelihood for standardised scores.
+
+    The last target and weight are of what `fit_sigmoid` adds, at a distance of one and without the offset.
+    """
+    start = float(logit(np.average(targets[:-1], weights=weights[:-1])))
+    design = np.vstack([np.column_stack([scores, np.ones_like(scores)]), [1.0, 0.0]])
+    slope, offset = _newton(design, np.zeros(len(design)), targets, weights, np.array([0.0, start]))
     if slope >= _FLATTEST:
         return float(slope), float(offset)
     # The log-likelihood is concave, so the best allowed slope is the smallest one.
-    (offset,) = _newton(design[:, 1:], _FLATTEST * scores, targets, weights, np.array([start]))
+    (offset,) = _newton(design[:, 1:], _FLATTEST * design[:, 0], targets, weights, np.array([start]))
     return _FLATTEST, float(offset)
 
 
