@@ -106,7 +106,8 @@ CAMPAIGNS = {
                  "the best of 20 starts is no worse; the remarks say how far it is better, relative to the objective's "
                  "terms", 0.0042),
         Campaign("continued-fits", "optima:continued_fits", "problems", 14, 140, 20,
-                 "a fit continued to tol=1e-7 gets no worse; the remarks say how far it was above", 0.014),
+                 "a fit continued to tol=1e-7, and then by the paper's Algorithm 1, gets no worse; the remarks say how "
+                 "far it was above", 0.014),
         Campaign("probabilities", "chances:true_probabilities", "probabilities", 2, 8, 60,
                  "in twenty problems of the kind, the mean probability of the rare class (for a search, of the most "
                  "probable class) is at most two points too high, beyond two standard errors; in earlier versions 19 "

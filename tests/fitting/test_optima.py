@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 import pytest
-from campaigns.optima import continued, excess, hard_problem
+from campaigns.optima import continued, excess, hard_problem, only_passes
 from campaigns.problems import fitted
+from sklearn.exceptions import ConvergenceWarning
 
 from tensormargin import TensorMarginClassifier, Views
 from tensormargin.fitting import FORMATS, native
@@ -66,6 +68,23 @@ def test_the_second_start_of_views_is_that_of_their_full_weights():
 def test_fits_that_still_fall_by_percents_do_not_stop(case):
     problem = hard_problem(0, case)
     assert excess(problem, fitted(problem), continued(problem)) < 5e-3
+
+
+@pytest.mark.filterwarnings("ignore", category=ConvergenceWarning)  # of eight sweeps
+@pytest.mark.parametrize("route", ["compiled", "Python", "views"])
+@pytest.mark.parametrize("case", [2, 43])
+def test_sums_of_components_end_where_passes_over_the_blocks_gain_little(case, route, monkeypatch):
+    """Steps leave out directions in which components nearly depend on each other: 0.2 ended up to 1 % higher."""
+    problem = hard_problem(0, case)
+    if route == "Python":
+        monkeypatch.setattr(native, "has_native", lambda name: False)
+    elif route == "views":
+        problem = replace(problem, X=Views(a=problem.X, b=np.ones((len(problem.y), 1))))
+    ended = fitted(problem)
+    further = TensorMarginClassifier(**problem.parameters, warm_start=True).fit(problem.X, problem.y)
+    with only_passes():
+        further.set_params(tol=1e-9, max_iter=8).fit(problem.X, problem.y)
+    assert ended.objective_[0] < 1.002 * further.objective_[0]
 
 
 def coloured_noise(seed, low, difference, n_samples=36, shape=(3, 5, 5, 5)):

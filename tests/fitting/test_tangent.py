@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from campaigns.optima import excess, hard_problem
+from campaigns.optima import excess, hard_problem, only_passes
 from campaigns.problems import fitted
 from conftest import low_rank_classes
 
 from tensormargin import TensorMarginClassifier
 from tensormargin.fitting import FORMATS, SOLVERS, MarginProblem, MemorySamples, Objective, Start, alternate
-from tensormargin.runtime import tuning
 
 pytestmark = pytest.mark.numerical
 
@@ -160,17 +159,14 @@ def test_nearly_equal_components_do_not_move_by_much():
     assert np.linalg.norm(moved.to_dense() - twins.to_dense()) < 10.0
 
 
-def test_fits_end_no_higher_than_the_best_of_eight_passes_over_the_blocks(monkeypatch):
+def test_fits_end_no_higher_than_the_best_of_eight_passes_over_the_blocks():
     """Check the claim of the guide, on average over fits with the hinge alone and a large lambda."""
     steps, passes, best_of_eight = [], [], []
     for seed in range(10):
         X, y = low_rank_classes(seed, 40, (8, 9), 1.0)
         model = TensorMarginClassifier("cp", 1 + seed % 2, lam=10.0, mu1=0.0, mu2=0.0, random_state=0)
         steps.append(model.fit(X, y).objective_[0])
-        with monkeypatch.context() as patch:
-            constants = {"SAMPLES_PER_PARAMETER": 0, "SMALL_SAMPLES": 0, "FAST_SWEEPS": 10**6, "CONVEX_WORK": 0}
-            for name, value in constants.items():
-                patch.setattr(tuning, name, value)
+        with only_passes():
             passes.append(model.fit(X, y).objective_[0])
             best_of_eight.append(model.set_params(n_init=8).fit(X, y).objective_[0])
     assert np.mean(np.divide(steps, best_of_eight)) <= 1.0

@@ -231,7 +231,7 @@ def _channels_that_determine(X: Any, mode: int, codes: Array, groups: Array | No
             low, span = values.min(axis=0), np.ptp(values, axis=0)
             levels = np.rint(_LEVELS * (values - low) / np.where(span > 0, span, 1.0))
         ordered = np.sort(levels, axis=0)
-        few = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0) <= min(len(codes) // 5, _MOST_VALUES)
+        few = 1 + np.count_nonzero(ordered[1:] != ordered[:-1], axis=0) <= min(len(codes) // 5, _MOST_VALUES)
         likely = np.flatnonzero(few & (span > 0) & np.isfinite(span)).tolist()
         found |= {place for place in likely if _determined(levels[:, place], codes, groups, False, 2 * n_channels)}
     return [str(place) if axis.values is None else axis.spoken(place) for place in sorted(found)]

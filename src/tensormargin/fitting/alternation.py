@@ -265,6 +265,8 @@ class _Run:
         self._from_start = self._has_tangent and (self._few or one_pass or n_samples <= most)
         tight = self._one_block or self._from_start
         self._gap_tol = max(self.final_gap, 0.0 if tight else _loosest_gap(start))
+        self._leaves_out = self._from_start and start.weight.has_costly_tangent
+        self._passes_next = False
         self._done: list[Sweep] = []
         self._converged = False
 
@@ -281,10 +283,21 @@ class _Run:
             done.append(sweep)
             if self._report is not None:
                 self._report(len(done), sweep)
-            exact = max(sweep.gaps) <= self.final_gap
-            settled = sweep.change <= self._tol or _left_to_fall(done) <= self._rest
-            self._converged = exact and (self._one_block or settled)
+            self._judge(sweep)
             self._gap_tol = max(self.final_gap, min(self._gap_tol, tuning.GAP_SHARE * sweep.decrease))
+
+    def _judge(self, sweep: Sweep) -> None:
+        """Decide whether the last sweep has converged.
+
+        Steps that leave out directions of some blocks may gain nothing where a block still can: they have converged if
+        a pass over the blocks gains next to nothing as well.
+        """
+        exact, passed = max(sweep.gaps) <= self.final_gap, self._passes_next
+        settled = self._one_block or sweep.change <= self._tol or _left_to_fall(self._done) <= self._rest
+        if passed:
+            settled = sweep.decrease <= self._rest
+        self._converged = exact and settled and passed is self._leaves_out
+        self._passes_next = exact and settled and self._leaves_out and not passed
 
     def take(self, small: SmallFit, seconds: float) -> None:
         """Go on from what compiled code has reached: sweeps that it made in so many seconds."""
@@ -299,6 +312,8 @@ class _Run:
                 self._report(len(self._done), self._done[-1])
 
     def _next_sweep(self) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+        if self._passes_next:
+            return (yield from _sweep(self.state, self._gap_tol, self._few))
         if self._from_start or (self._has_tangent and len(self._done) >= tuning.FAST_SWEEPS):
             return (yield from _tangent_sweep(self.state, self._gap_tol, self._tol, self._few, self._within))
         return (yield from _sweep(self.state, self._gap_tol))
@@ -548,13 +563,14 @@ def _record(
     return Sweep(tuple(objectives), tuple(gaps), change, decrease, perf_counter() - began)
 
 
-def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+def _sweep(state: _State, gap_tol: float, few: bool = False) -> Generator[BlockRequest, SolvedBlock, Sweep]:
+    """Solve all blocks in turn (Algorithm 1); with few samples between steps in the tangent space."""
     began = perf_counter()
     start, entry, objective_before = state.weight, state.weight, state.objective
     objectives, gaps = [], []
 
     def solve(weight: Weight, index: int) -> Generator[BlockRequest, SolvedBlock, bool]:
-        solved = yield BlockRequest(weight.block(index), state.beta, gap_tol, wide=weight.wide)
+        solved = yield BlockRequest(weight.block(index), state.beta, gap_tol, few, weight.wide)
         state.beta = solved.beta
         taken = state.try_block(solved)
         gaps.append(solved.gap)
@@ -570,7 +586,7 @@ def _sweep(state: _State, gap_tol: float) -> Generator[BlockRequest, SolvedBlock
             gaps.clear()
             objectives.clear()
         yield from solve(state.weight, index)
-    if np.isfinite(objective_before):  # the scale of the start is arbitrary, so the first sweep has no direction
+    if np.isfinite(objective_before) and not few:  # the scale of a start is arbitrary: its first sweep has no direction
         state.extrapolate(entry)
     return _record(state, start, objective_before, objectives, gaps, began)
 

@@ -176,7 +176,7 @@ class SmallFit:
         sizes = np.array([size for ranks, own in self._shapes for size in own or ranks], np.int64)
         ranks = np.array([rank for ranks, _ in self._shapes for rank in ranks], np.int64)
         own, kept = self._components, self._kept() if from_all else None
-        components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted], np.int64)
+        components = np.array([0, 0] if own is None else [len(own.lengths), own.fitted, *own.in_turn], np.int64)
         n, rules = len(objective.weights), np.array([*steps, *stop, 0 if from_all else len(self._entries)], float)
         n_entries = sum(prod(sizes or ranks) for ranks, sizes in self._shapes)
         n_core = sum(prod(ranks) for ranks, _ in self._shapes)
@@ -188,7 +188,7 @@ class SmallFit:
             *(self._problem.signs, objective.weights, strengths(objective), self._problem.bias_scale),
             *(limits(self._format.wide), rules, core, factors, self.beta, state, records),
             sizes=(
-                *(len(self._shapes), sizes.size, ranks.size, 2, n_entries * n),
+                *(len(self._shapes), sizes.size, ranks.size, components.size, n_entries * n),
                 *(() if kept is None else ((n + 1) * (n_entries + n + 1),)),
                 *(n, n, 3, _N_LIMITS, 10, 2 * n_core, 2 * n_factors, 2 * n, 5, 2 * most * _RECORDED),
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -135,11 +135,15 @@ class TangentCore:
 
 
 class Components(NamedTuple):
-    """A core that is a sum of rank-one tensors: factors of unit columns, lengths, and the mode that `refit` solves."""
+    """A core that is a sum of rank-one tensors: factors of unit columns and lengths, and the modes of its blocks.
+
+    ``fitted`` is the mode that `refit` solves, ``in_turn`` are those of all blocks in sweep order.
+    """
 
     factors: list[Array]
     lengths: Array
     fitted: int
+    in_turn: Sequence[int]
 
 
 class Weight(ABC):

@@ -213,7 +213,7 @@ class CPWeight(Weight):
         return [((_columns(turned) @ self.scales).reshape([len(one) for one in turned]), spans)]
 
     def components(self) -> Components | None:
-        return None if self.has_core else Components(self._spans[1], self.scales, self.order[self._fitted])
+        return None if self.has_core else Components(self._spans[1], self.scales, self.order[self._fitted], self.order)
 
     def with_components(self, spans: list[Array], factors: list[Array], lengths: Array) -> CPWeight:
         pairs = zip(spans, factors, strict=True)

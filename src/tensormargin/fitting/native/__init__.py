@@ -72,7 +72,7 @@ for _name, _rows in (("float32", _Singles), ("float64", _Doubles)):
 _TYPES = {kind: np.dtype(name) for kind, name in zip((_Singles, _Doubles, _Whole, _Seed), "fdqQ", strict=True)}
 _FUNCTIONS = ("tensormargin_abi", "tensormargin_compiler", *_ARGUMENTS)
 _switched_off: ContextVar[bool] = ContextVar("_switched_off", default=False)
-ABI = 8
+ABI = 9
 """Version of these signatures, as in small.h; a library with another one would be called with wrong arguments."""
 
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define TILE 8
-#define ABI 8 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
+#define ABI 9 /* of the functions that Python calls; see __init__.py, to be raised with any change of their arguments */
 
 #define TINY 2.2250738585072014e-308
 #define EPSILON 2.220446049250313e-16

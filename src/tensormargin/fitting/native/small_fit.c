@@ -24,6 +24,7 @@ typedef struct {
     int64_t order, entries, core_size;
     const int64_t *sizes, *ranks;
     int64_t count, fitted; /* rank-one tensors, or 0; and the factor of these that is fitted after a step */
+    const int64_t *in_turn; /* the factors in the order of a pass over them */
 } Shape;
 
 typedef struct { /* a core, and one size x rank factor per mode; for a sum of rank-one tensors also the factors of the
@@ -85,7 +86,7 @@ typedef struct { /* the sweeps from one start, with RECORDED numbers for each */
     Weight at;
     double *records;
     int64_t done;
-    int converged;
+    int converged, passes_next; /* whether the next sweep is a pass over the factors */
 } Run;
 
 enum { OBJECTIVE, GAP, CHANGE, DECREASE, RECORDED };
@@ -683,12 +684,12 @@ static int keep_answer(Weight *weight, int failed, const Answer *answer) {
 }
 
 /* Fit one factor of a sum of rank-one tensors, given the others. */
-static int fit_factor(Memory *m, Weight *weight, const double *beta) {
+static int fit_factor(Memory *m, Weight *weight, const double *beta, int64_t mode) {
     View *view = m->views;
     const Shape *shape = &view->shape;
     Tucker *own = weight->views;
     Answer answer = NOT_SOLVED;
-    int64_t mode = shape->fitted, size = shape->sizes[mode], count = shape->count;
+    int64_t size = shape->sizes[mode], count = shape->count;
     double *factor = m->factor, *solution = factor + size * count, *rows = solution + size * count;
     double *whitening = rows + shape->core_size * count, *gram = whitening + count * count;
     multiply_columns(shape, own, mode, m->products);
@@ -709,7 +710,7 @@ static int fit_factor(Memory *m, Weight *weight, const double *beta) {
 /* Fit the core of a weight whose factors are given. */
 static int fit_core(Memory *m, Weight *weight, const double *beta) {
     Answer answer = NOT_SOLVED;
-    if (m->views->shape.count > 0) return fit_factor(m, weight, beta);
+    if (m->views->shape.count > 0) return fit_factor(m, weight, beta, m->views->shape.fitted);
     memmove(weight->beta, beta, m->task->n * sizeof(double));
     const double *design = m->cores;
     double *next = m->cores;
@@ -828,9 +829,11 @@ static void lay_out_weight(const Memory *m, Pool *pool, Weight *weight) {
     weight->beta = take(pool, m->task->n);
 }
 
-/* Most columns of the designs of a core that is a sum of rank-one tensors and of the factor that is fitted, or none. */
+/* Most columns of the designs of a core that is a sum of rank-one tensors and of its factors, or none. */
 static int64_t width_of_components(const Shape *shape) {
-    return shape->count > 0 ? larger(shape->core_size, shape->sizes[shape->fitted] * shape->count) : 0;
+    int64_t most = shape->count > 0 ? shape->core_size : 0;
+    for (int64_t k = 0; k < shape->order; k++) most = larger(most, shape->sizes[k] * shape->count);
+    return most;
 }
 
 /* Take what only sums of rank-one tensors need; there is one such view at most. */
@@ -924,7 +927,7 @@ static void describe(Memory *m, const int64_t *orders, const int64_t *sizes, con
     for (int64_t v = 0; v < m->n_views; v++) {
         View *view = m->views + v;
         int64_t modes = orders[v];
-        view->shape = (Shape){modes, 1, 1, sizes, ranks, components[0], components[1]};
+        view->shape = (Shape){modes, 1, 1, sizes, ranks, components[0], components[1], components + 2};
         view->samples = samples;
         view->width = 0;
         for (int64_t k = 0; k < modes; k++) {
@@ -976,6 +979,26 @@ static int sweep(Memory *m, Weight *at, const Rules *rules, double *record) {
     return failed;
 }
 
+/* Fit all factors in turn (Algorithm 1), and write what is recorded of it: steps leave out directions in which components
+ * nearly depend on each other. */
+static int pass_over_factors(Memory *m, Weight *at, double *record) {
+    const Shape *shape = &m->views->shape;
+    Weight *trial = &m->trial;
+    double before = at->primal, length = sqrt(dot(at->core, at->core, m->core_size)), gap = 0.0;
+    keep_dense(m, at);
+    for (int64_t k = 0; k < shape->order; k++) {
+        copy_weight(m, trial, at);
+        int failed = fit_factor(m, trial, at->beta, shape->in_turn[k]);
+        if (failed) return failed;
+        gap = fmax(gap, gap_of(trial));
+        if (trial->primal <= at->primal) copy_weight(m, at, trial);
+    }
+    record[OBJECTIVE] = at->primal, record[GAP] = gap;
+    record[CHANGE] = length > 0.0 ? distance(m, at) / length : INFINITY;
+    record[DECREASE] = at->scale > 0.0 ? (before - at->primal) / at->scale : 0.0;
+    return 0;
+}
+
 /* ---- when to stop: as in alternation.py ---- */
 
 /* Estimate how far the objective can still fall by continuing its last decreases as a geometric series. */
@@ -1000,11 +1023,15 @@ static int has_ended(const Run *run) {
 static int sweep_until(Memory *m, Run *run, const Rules *rules, int64_t most) {
     while (run->done < most && !has_ended(run)) {
         double *record = run->records + run->done * RECORDED;
-        int failed = sweep(m, &run->at, rules, record);
+        int passed = run->passes_next, leaves_out = m->views->shape.count > 0;
+        int failed = passed ? pass_over_factors(m, &run->at, record) : sweep(m, &run->at, rules, record);
         if (failed) return failed;
         if (!(record[GAP] <= rules->gap)) return NOT_EXACT;
         run->done++;
-        run->converged = record[CHANGE] <= rules->tol || left_to_fall(run, rules->slowest_decay) <= rules->rest;
+        int settled = record[CHANGE] <= rules->tol || left_to_fall(run, rules->slowest_decay) <= rules->rest;
+        if (passed) settled = record[DECREASE] <= rules->rest;
+        run->converged = settled && passed == leaves_out;
+        run->passes_next = settled && leaves_out && !passed;
     }
     return 0;
 }
@@ -1107,8 +1134,8 @@ static int relaxed_start(Memory *m, const Rules *rules, const double *samples, d
  *
  * n, n_views, orders, sizes, ranks   of the samples and the weight; sizes and ranks of one view after the other. A full
  *            weight has order zero and one size and rank, both its number of entries
- * components number of rank-one tensors whose sum the weight of a single view is, and the factor that is fitted after a
- *            step; 0, 0 for a weight with a core
+ * components number of rank-one tensors whose sum the weight of a single view is, the factor that is fitted after a step,
+ *            and all factors in the order of a pass; 0, 0 for a weight with a core
  * samples    sizes x n, one view after the other
  * kept       memory of kept_size for the solution over all tensors, zero unless it has been left by an earlier fit to these
  *            samples with these signs, weights and bias
