@@ -461,7 +461,7 @@ def test_from_a_file_to_predictions(browser, page, study, address, tmp_path):
     assert "no such file" in page("#wrong").text
     upload = browser.find_element("css selector", "#fit input[type=file][multiple]")
     upload.send_keys(str(study / "study.npz"))  # as if it was dropped
-    assert page("#fit .taken", "1 file taken")
+    assert page("#fit .taken", "1 file added")
     fill(page, "#fit", browser.find_element("css selector", "#fit .data").get_attribute("value"), **QUICK)
     press(page("#fit button[type=submit]"))
     understood = page("#understood").text

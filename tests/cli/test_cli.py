@@ -155,7 +155,7 @@ def test_every_format_goes_from_file_to_predictions(write, tmp_path):
     succeeded("fit", path, *options, "-o", tmp_path / "model.skops", *ALONE)
     out = succeeded("predict", tmp_path / "model.skops", path, *options, "-o", tmp_path / "out" / "said.csv")
     assert "24 predictions" in out
-    assert "Accuracy on the labels" in out
+    assert "Accuracy against the labels" in out
     with (tmp_path / "out" / "said.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 24

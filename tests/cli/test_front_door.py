@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import zipfile
 
 import click
 import numpy as np
@@ -56,12 +57,12 @@ class TestHelp:
         flags = [one.opts[-1] for one in main.commands[name].params if isinstance(one, click.Option)]
         for flag in flags:
             assert len(re.findall(rf"^  (-\w, )?{flag}(?![\w-])", everything, re.MULTILINE)) == 1, flag
-        listed = few.partition("Options that most need")[2]
+        listed = few.partition("Most used options")[2]
         shown = [flag for flag in flags if re.search(rf"^  (-\w, )?{flag}(?![\w-])", listed, re.MULTILINE)]
         assert 3 <= len(shown) <= 14
         left = len(flags) + 1 - len(shown) - ("-h, --help" in few)
         assert f"{left} more options, in groups: tensormargin {name} --help-all" in " ".join(few.split())
-        assert few.index("Examples:") < few.index("Options that most need")
+        assert few.index("Examples:") < few.index("Most used options")
 
     def test_the_list_of_commands_has_whole_summaries_and_no_commands_of_authors(self):
         text = run("--help").stdout
@@ -380,3 +381,21 @@ def test_a_dry_run_says_what_was_understood_and_writes_nothing(study):
     assert facts["would_write"][0].endswith(".skops")
     assert "<img" in facts["html"]
     assert sorted(study.parent.iterdir()) == before
+
+
+def test_errors_of_data_come_without_the_usage(tmp_path):
+    """Only who typed a command wrongly needs to see how it is typed."""
+    np.savez(tmp_path / "one.npz", X=np.ones((6, 3, 4)), y=["a"] * 6)
+    with zipfile.ZipFile(tmp_path / "plain.zip", "w") as archive:
+        archive.writestr("a.txt", "no array")
+    for name, said in (
+        ("one.npz", "a classifier needs samples of at least two classes; got one, a"),
+        ("plain.zip", "not a Zarr store, or damaged (it holds no arrays of zarr)"),
+    ):
+        done = run("fit", tmp_path / name, "--dry-run")
+        assert done.returncode == 2
+        assert f"Error: {tmp_path / name}: {said}" in done.stderr
+        assert "Usage" not in done.stderr
+        assert "StorePath" not in done.stderr
+    done = run("fit", tmp_path / "one.npz", "--auto", "--rank", "2")
+    assert (done.returncode, done.stderr.startswith("Usage: ")) == (2, True)

@@ -90,7 +90,7 @@ def test_a_bids_folder(tmp_path):
             lines.append(f"{name}\t{20 + number}\t{label if folder == 'study' else 'n/a'}")
         (tmp_path / folder / "participants.tsv").write_text("\n".join(lines) + "\n")
     refused = run("fit", "study", cwd=tmp_path)
-    assert "the labels could be any of its columns, age, side; name the one" in refused.stderr
+    assert "the labels could be any of its columns, age, side; choose one" in refused.stderr
     assert "--labels" in refused.stderr
     fit = ("fit", "study", "--labels", "side")
     rows = predictions_after(fit, ("predict", "study.skops", "new", "-o", "new.csv"), tmp_path)

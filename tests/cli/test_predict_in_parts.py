@@ -21,7 +21,7 @@ from tensormargin.io import SampleSet, save_model, training_record
 from tensormargin.runtime import tuning
 
 N_SAMPLES, SHAPE, AFFINE = 23, (3, 4, 2), np.diag([2.0, 2.0, 2.0, 1.0])
-NOTE = "Note: the affine is that of 0/s00.nii.gz; files in another orientation are turned to its when they are read\n"
+NOTE = "Note: the affine is that of 0/s00.nii.gz; other files are reoriented to match it when they are read\n"
 Y = np.arange(N_SAMPLES) % 2
 GROUPS = np.repeat(list("cabd"), (9, 1, 7, 6))
 SITES = np.array(["x", "y", "x"] * 7 + ["z", "z"])

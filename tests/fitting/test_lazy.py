@@ -464,7 +464,7 @@ def test_class_folders_and_tables(ending, tmp_path):
     assert found.names == in_memory.names
     if "nii" in ending:
         assert np.array_equal(found.affine, AFFINE)
-        turned = "files in another orientation are turned to its when they are read"
+        turned = "other files are reoriented to match it when they are read"
         assert found.notes == (f"the affine is that of cat/00.{ending}; {turned}",)
     rows = "".join(f"classes/{name},{name[:3]}\n" for name in reversed(found.names))
     (tmp_path / "table.csv").write_text(f"path,label\n{rows}")

@@ -269,7 +269,7 @@ def test_someone_with_a_file_of_epochs(tmp_path):
         epochs.save(tmp_path / f"{name}-epo.fif")
     with fewer_models("auto_model", lams=(1,), mus=(1,)), fewer_folds(), undrawn_figures():
         fitted = run("fit", "study-epo.fif", cwd=tmp_path)
-    assert "of kind eeg" in fitted.stderr
+    assert "treated as EEG" in fitted.stderr
     about = load_model(tmp_path / "study-epo.skops").facts["about"]
     assert about["evaluation"]["accuracy"] > 0.75
     assert "What this does not show" in (tmp_path / "study-epo.html").read_text(encoding="utf-8")

@@ -150,7 +150,7 @@ def test_auto_finds_a_hue(folder, tmp_path):
         options = ("--auto", "--linear", "--folds", 2, "--outer-folds", 2, "--no-report", "--json")
         done = run("fit", folder, "-o", out, *options)
     assert done.returncode == 0, done.stderr
-    assert "taken for image, since one of their modes is that of colours" in done.stderr
+    assert "treated as images because one of their modes is that of colours" in done.stderr
     assert json.loads(done.stdout)["evaluation"]["accuracy"] >= 0.9
 
 
@@ -268,7 +268,7 @@ def test_arrays_without_names_are_recognised(change, is_colours, tmp_path):
     found = load_samples(tmp_path / "a.npz")
     assert (found.axes == axes_of_picture()) is is_colours
     assert (guess_kind(found)[0] == "image") is is_colours
-    assert any("taken for colour images" in note for note in found.notes) is is_colours
+    assert any("treated as colour images" in note for note in found.notes) is is_colours
     named = load_samples(tmp_path / "a.npz", mode_names=["x", "y", "z"])
     assert (named.axes[0].name, named.notes) == ("x", ())
 
@@ -280,8 +280,8 @@ def test_what_is_recognised_is_said_and_can_be_overridden(folder, tmp_path):
     with fewer_models():
         done = run("fit", tmp_path / "a.npz", "--auto", *quick, "-o", tmp_path / "m.skops")
     assert done.returncode == 0, done.stderr
-    assert "taken for image, since one of their modes is that of colours; --kind changes that" in done.stderr
-    assert done.stderr.count("taken for colour images") == 1
+    assert "treated as images because one of their modes is that of colours (change with --kind)" in done.stderr
+    assert done.stderr.count("treated as colour images") == 1
     modes = ("--modes", "x,y,z", "--decomposition", "cp", "--rank", "1")
     done = run("fit", tmp_path / "a.npz", *modes, *quick, "-o", tmp_path / "n.skops")
     assert done.returncode == 0, done.stderr

@@ -62,7 +62,7 @@ def test_a_mirrored_file_is_turned_to_the_orientation_of_the_first(tmp_path, vol
     found = load_samples(study, lazy=lazy)
     np.testing.assert_array_equal(np.asarray(found.data), volumes)
     np.testing.assert_allclose(found.affine, RAS)
-    said = "another orientation" if lazy else "left/s03.nii.gz, right/s12.nii.gz have another orientation than left/s00"
+    said = "reoriented to match" if lazy else "left/s03.nii.gz, right/s12.nii.gz were reoriented to match left/s00"
     assert any(said in note for note in found.notes)
 
 
@@ -77,7 +77,7 @@ def test_runs_in_other_orientations_are_one_data_set(tmp_path, volumes, lazy):
     (tmp_path / "set" / "dataset_description.json").write_text('{"Name": "x", "BIDSVersion": "1.8.0"}')
     found = load_samples(tmp_path / "set", labels="sex", lazy=lazy)
     np.testing.assert_array_equal(np.asarray(found.data), volumes)
-    assert any("sub-02_task-rest_bold.nii.gz has another orientation" in note for note in found.notes)
+    assert any("sub-02_task-rest_bold.nii.gz was reoriented to match" in note for note in found.notes)
 
 
 def test_an_affine_without_an_orientation_is_refused_by_name(tmp_path, volumes):
@@ -97,9 +97,9 @@ def test_predict_turns_new_files_to_the_orientation_of_the_model(tmp_path, volum
     assert fitted.returncode == 0, fitted.stderr
     done = run("predict", tmp_path / "m.skops", mirrored, "-o", tmp_path / "said.csv")
     assert done.returncode == 0, done.stderr
-    assert "Accuracy on the labels that came with" in done.stdout
+    assert "Accuracy against the labels in" in done.stdout
     assert "100.00 %" in done.stdout
-    assert "has another orientation than the model's samples, and was turned to it" in done.stderr
+    assert "was reoriented to match the model's samples" in done.stderr
     assert "Warning" not in done.stderr
 
 
@@ -145,7 +145,7 @@ def test_views_masks_and_backgrounds_in_another_orientation(tmp_path, volumes):
     done = run("predict", tmp_path / "v.skops", *mirrored, "-o", tmp_path / "v.csv")
     assert done.returncode == 0, done.stderr
     assert "100.00 %" in done.stdout
-    assert done.stderr.count("another orientation than the model's samples") == 2
+    assert done.stderr.count("reoriented to match the model's samples") == 2
     for code in ("RAS", "LAS"):
         mask, model = tmp_path / code / "mask.nii.gz", tmp_path / f"{code}.skops"
         done = run("fit", first, "--mask", mask, "--background", mask, "-o", model, *quick)

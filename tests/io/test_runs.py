@@ -70,7 +70,7 @@ class TestTables:
         assert done.returncode == 0, done.stderr
         assert "16 samples of 3 x 4 x 2, 2 classes" in done.stderr
         done = run("predict", "run-1.skops", "run-3.nii.gz", "--events", "run-3.tsv", "-o", "p.csv", cwd=runs)
-        assert "Accuracy on the labels that came with run-3.nii.gz: 100.00 %" in done.stdout
+        assert "Accuracy against the labels in run-3.nii.gz: 100.00 %" in done.stdout
 
 
 class TestBIDS:

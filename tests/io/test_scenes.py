@@ -422,8 +422,8 @@ def test_commands_from_a_scene_to_its_map(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr("tensormargin.io.predictions.predictions_of", None)  # refusals come before any work
     for options, said in (
         (("--scene", tmp_path / "a.png", "--names", tmp_path / "none.csv"), "none.csv: no such file; names of classes"),
-        (("--scene", tmp_path / "map.jpg"), "--scene must be a file that ends in .png, .tif, .tiff, .hdr"),
-        (("--scene", tmp_path / "map.png", "-o", tmp_path / "map.txt"), "-o must be a file that ends in"),
+        (("--scene", tmp_path / "map.jpg"), "--scene must end in .png, .tif, .tiff, .hdr"),
+        (("--scene", tmp_path / "map.png", "-o", tmp_path / "map.txt"), "-o must end in"),
         (("--truth", tmp_path / "truth.npy", "-o", tmp_path / "a.csv"), "add --scene"),
         ((), "cube.npy is a scene, and not samples: add --scene map.png"),
         (("-o", tmp_path / "a.csv"), "cube.npy is a scene, and not samples: add --scene map.png"),

@@ -309,7 +309,7 @@ class TestGuess:
         plan, said = with_kind(samples, FitPlan(auto=True))
         if plan.kind == "series":
             assert plan.time == mode
-            assert (f"mode {mode + 1} is taken for time, which --modes changes" in said) == (mode < len(shape) - 1)
+            assert (f"mode {mode + 1} is treated as time (change with --modes)" in said) == (mode < len(shape) - 1)
 
     def test_samples_of_different_lengths_with_time_first(self):
         ragged = np.empty(6, object)
@@ -613,13 +613,13 @@ class TestPlan:
         X = np.random.default_rng(0).normal(size=(4, 6, 100))
         guessed, said = with_kind(sample_set(X), FitPlan(auto=True))
         assert (guessed.kind, guessed.sfreq, guessed.shape) == ("series", None, (6, 100))
-        assert said == "taken for series, since they have few rows and many columns; --kind changes that"
+        assert said == "treated as time series because they have few rows and many columns (change with --kind)"
         stated, said = with_kind(sample_set(X, field="eeg", sfreq=64.0), FitPlan(auto=True))
         assert (stated.kind, stated.sfreq) == ("eeg", 64.0)
-        assert said == "of kind eeg, as the file says; --kind changes that"
+        assert said == "treated as EEG because the file says so (change with --kind)"
         given, said = with_kind(sample_set(X, field="eeg", sfreq=64.0), FitPlan(auto=True, kind="plain", sfreq=32.0))
-        assert (given.kind, given.sfreq, said) == ("plain", 32.0, "of kind plain")
-        assert with_kind(sample_set(X), given) == (given, "of kind plain")
+        assert (given.kind, given.sfreq, said) == ("plain", 32.0, "treated as plain arrays")
+        assert with_kind(sample_set(X), given) == (given, "treated as plain arrays")
 
     def test_nothing_is_said_where_it_does_not_matter(self):
         X = np.random.default_rng(0).normal(size=(4, 6, 100))
@@ -652,7 +652,7 @@ class TestCommand:
 
     def test_kind_and_frequency_are_said_and_stored(self, file, tmp_path):
         done = self.fit(file, "--auto", "--kind", "eeg", "--sfreq", 64, cwd=tmp_path)
-        assert "24 samples of 3 x 16, 2 classes; of kind eeg; 1 search" in done.stderr
+        assert "24 samples of 3 x 16, 2 classes; treated as EEG; 1 search" in done.stderr
         plan = json.loads(done.stdout)["plan"]
         assert (plan["kind"], plan["sfreq"], plan["shape"]) == ("eeg", 64.0, [3, 16])
 
@@ -664,13 +664,13 @@ class TestCommand:
 
     def test_a_guess_is_said(self, file, tmp_path):
         done = self.fit(file, "--auto", cwd=tmp_path)
-        assert "taken for series, since they have few rows and many columns; --kind changes that" in done.stderr
+        assert "treated as time series because they have few rows and many columns (change with --kind)" in done.stderr
         assert json.loads(done.stdout)["plan"]["kind"] == "series"
 
     def test_a_data_set_states_its_kind(self):
         loading = {"no_groups": False}
         plan, said = with_kind(load(Path("basic-motions"), loading), FitPlan(auto=True))
-        assert said == "of kind series, as the catalogue of data sets says; --kind changes that"
+        assert said == "treated as time series because the catalogue of data sets says so (change with --kind)"
         assert (plan.kind, plan.shape) == ("series", (6, 100))
 
     @pytest.mark.parametrize(

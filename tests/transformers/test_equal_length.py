@@ -337,7 +337,7 @@ def test_the_command_line_fits_and_predicts_samples_of_different_lengths(folder,
     assert "padded with their last entry to length 15" in inspected.stdout
     predicted = run("predict", model, folder, "-o", table)
     assert predicted.returncode == 0, predicted.stderr
-    assert "Accuracy on the labels" in predicted.stdout
+    assert "Accuracy against the labels" in predicted.stdout
     refused = run("fit", folder, "-o", model)
     assert refused.returncode == 2
     assert "--length" in refused.stderr

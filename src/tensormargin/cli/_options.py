@@ -101,7 +101,7 @@ class Grouped(click.Command):
         if not ctx.meta.get(_ALL):
             first = [shown[name] for name in (*self.most, "help_all", "help") if name in shown]
             left = len(shown) - len(first)
-            with formatter.section("Options that most need"):
+            with formatter.section("Most used options"):
                 formatter.write_dl(first)
             formatter.write_paragraph()
             formatter.write_text(f"{left} more options, in groups: {ctx.command_path} --help-all")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..data import BadFileError
 from ._options import OVERWRITE
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def warn(*texts: str | None) -> None:
             click.echo(f"Warning: {text}", err=True)
 
 
+class DataError(click.ClickException):
+    """An error of data or of the system rather than of how the command was typed: it is shown without the usage."""
+
+    exit_code = 2
+
+
 @contextmanager
 def refusals(*kinds: type[Exception]) -> Iterator[None]:
     """Turn errors that the user can fix, such as missing files or packages, into a message and exit code 2."""
@@ -60,7 +67,8 @@ def refusals(*kinds: type[Exception]) -> Iterator[None]:
     try:
         yield
     except mendable as error:
-        raise click.UsageError(str(error)) from error
+        of_data = isinstance(error, (BadFileError, OSError, ImportError, MemoryError))
+        raise (DataError if of_data else click.UsageError)(str(error)) from error
 
 
 @contextmanager
@@ -75,11 +83,12 @@ def blaming(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         from ..inspection import NotAffineError
-        from ..io import BadFileError
 
         if isinstance(error, BadFileError) or str(path) in str(error):
             raise
-        words = str(error) if isinstance(error, ValueError | NotAffineError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, NotAffineError):
+            raise BadFileError(f"{path}: {error}") from error
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise BadFileError(f"{path}: cannot be used ({words[:_WORDS]})") from error
 
 

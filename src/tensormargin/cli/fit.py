@@ -114,8 +114,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @click.option(
     "--decomposition",
     type=click.Choice(["full", "cp", "tucker", "tt"]),
-    help="Form of the weight; chosen by default. Fixed, it is one on the samples as they are, unless --kind (auto or "
-    "another) asks for representations, too.",
+    help="Form of the weight; chosen by default. If set, samples are used unchanged unless --kind is given.",
 )
 @click.option("--rank", type=options.Shape(), help="Rank of the weight, likewise: 3 or, without --kind, 4x4x2.")
 @click.option("--method", metavar="NAME", help="A method of the paper, likewise: SVM, LMDM, STM, STuM, SPMD-LRT, ...")
@@ -141,7 +140,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
 @options.display
 @click.option("--report", type=options.FILE, help="HTML report. [default: OUT.html]")
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
-@click.option("--dry-run", is_flag=True, help="Load DATA, say what was understood and what would be done; fit nothing.")
+@click.option("--dry-run", is_flag=True, help="Load DATA, show what was found and what would be done; fit nothing.")
 @options.seed
 @options.jobs
 @options.scheduler

@@ -230,9 +230,7 @@ def check_scene(given: Any) -> list[Path]:
     other = picture.with_suffix(".npy" if is_picture else ".png") if out is None else out
     for option, path, endings in (("--scene", picture, _MAPS), ("-o", other, (*_MAPS, ".npy", ".csv"))):
         if path.suffix.lower() not in endings:
-            raise ValueError(
-                f"{option} must be a file that ends in {', '.join(endings)}, if there is --scene; got {path}"
-            )
+            raise ValueError(f"{option} must end in {', '.join(endings)} for the map of a scene; got {path}")
     return [picture, other]
 
 

@@ -118,7 +118,7 @@ def predict_command(given: Any) -> None:
         click.echo(f"Probabilities: {made_by}")
     if run.n_less_probable:
         click.echo(less_probable(run.n_less_probable))
-    _print_agreement(found, compared, "samples", f"the labels that came with {samples.source}")
+    _print_agreement(found, compared, "samples", f"against the labels in {samples.source}")
 
 
 def _print_scene(
@@ -131,7 +131,7 @@ def _print_scene(
         print_json({"n_samples": n_pixels, **found.facts, **more, "written": [str(path) for path in files]})
         return
     click.echo(f"Wrote {', '.join(map(str, files))}: {counted(n_pixels, 'pixel')}")
-    which = "the pixels with a class" + (", which may include those of the fit" if found.n_new is None else "")
+    which = "on the pixels with a class" + (", which may include those of the fit" if found.n_new is None else "")
     _print_agreement(found, compared, "pixels", which, _APART)
     if found.n_new == 0 and found.n_known:
         click.echo(

@@ -71,7 +71,10 @@ class ComparedSamples:
         if not n_used:
             return None
         which = f"All {n_used}" if n_used == len(self.far) else f"{n_used} of {len(self.far)}"
-        return f"{which} {what} were used in the fit: their accuracy says nothing about new {what}"
+        of_those = f"{which} {what} were"
+        if len(self.far) == 1:
+            of_those = f"The only {what.removesuffix('s')} was"
+        return f"{of_those} used in the fit: their accuracy says nothing about new {what}"
 
     def warning(self, what: str = "samples", names: Sequence[str] | None = None) -> str | None:
         """Return how many samples are unlike those of the fit, with their ``names``; None if none are."""
@@ -79,11 +82,11 @@ class ComparedSamples:
         if not n_unlike:
             return None
         such = "" if names is None else f": {listed(names)}"
+        count = f"{n_unlike} of {len(self.far)} {what} {'is' if n_unlike == 1 else 'are'}"
+        if len(self.far) == 1:
+            count = f"the only {what.removesuffix('s')} is"
         in_what = f"{self.far.sum()} in their entries, {self.beyond.sum()} in their scores"
-        return (
-            f"{n_unlike} of {len(self.far)} {what} are unlike all training samples ({in_what}){such}. Do not rely on "
-            "what the model predicts for them"
-        )
+        return f"{count} unlike all training samples ({in_what}){such}. Do not rely on what the model predicts for them"
 
 
 @dataclass(frozen=True)

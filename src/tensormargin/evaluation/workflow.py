@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..data import Checkpoint, FactsMixin, Metadata, Views, errors_name_view, fit_rows, no_classes
+from ..data import BadFileError, Checkpoint, FactsMixin, Metadata, Views, errors_name_view, fit_rows, no_classes
 from ..estimators import METHODS
 from ..fitting import FORMATS
 from ..inspection import fit_model, last_estimator
@@ -233,19 +233,18 @@ def with_kind(samples: SampleSet, plan: FitPlan) -> tuple[FitPlan, str]:
         raise ValueError("the samples differ in length; give them one with length (--length)")
     # kernels of samples that stay in their files take too long
     plan = replace(plan, linear=plan.linear or (kind == "plain" and is_lazy(samples.data)))
-    sentence = f"of kind {kind}"
+    sentence = f"treated as {KINDS[kind].words}"
     if plan.kind == "auto":
-        source = f"{sentence}, as" if samples.field is not None else f"taken for {kind}, since"
-        sentence = f"{source} {why}; --kind changes that"
+        sentence += f" because {why} (change with --kind)"
     sentence += "; only what is linear in the samples is tried" if plan.linear else ""
     time = time_mode(samples, shape, kind)
     if time not in (-1, len(shape) - 1):
-        sentence += f"; their mode {time + 1} is taken for time, which --modes changes"
+        sentence += f"; mode {time + 1} is treated as time (change with --modes)"
     given: Any = samples.sample_shape
     sfreq = plan.sfreq or (None if given[time] is None else samples.sfreq)  # resampled series have none in common
     if sfreq is None and shape[time] == given[time]:
         sfreq = sampling_frequency(samples, time)
-        sentence += "" if sfreq is None else f"; sampled at {sfreq:g} Hz, as the axis of time says"
+        sentence += "" if sfreq is None else f"; sampled at {sfreq:g} Hz by their axis of time"
     return replace(plan, kind=kind, sfreq=sfreq, shape=shape, time=time), sentence
 
 
@@ -288,9 +287,9 @@ def check_folds(samples: SampleSet, plan: FitPlan) -> None:
     """Raise ValueError, before any work is done, if labels are no classes, or cannot be divided into folds."""
     y, groups = samples.labels, samples.groups
     if len(np.unique(y)) < 2:
-        raise ValueError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
+        raise BadFileError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
     if why := no_classes(y, in_folds=True):
-        raise ValueError(f"{samples.source}: labels {why}")
+        raise BadFileError(f"{samples.source}: labels {why}")
     splits_of(plan.folds, y, groups, plan.seed)
     if plan.outer_folds:
         checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)

@@ -104,7 +104,7 @@ def _list_files(folder: Path, wanted: str | None, rules: FileRules) -> tuple[lis
         found = listed(f"{kind} ({len(names)} files)" for kind, names in sorted(kinds.items()))
         raise BadFileError(
             f"{folder}: the samples are files of one kind, and {len(chosen) or 'none'} of these could be meant: "
-            f"{found}. Name the one: samples=... (command line: --samples {min(kinds)})"
+            f"{found}. Choose one with samples=... (command line: --samples {min(kinds)})"
         )
     names = sorted(kinds[chosen[0]])
     for name in names:
@@ -206,7 +206,7 @@ def _labels_of(folder: Path, table: Table | None, names: Sequence[str], wanted: 
         name = next(iter(columns))
     if name is None:
         raise BadFileError(
-            f"{table.path}: the labels could be any of its columns, {describe(columns)}; name the one: labels=... "
+            f"{table.path}: the labels could be any of its columns, {describe(columns)}; choose one with labels=... "
             "(command line: --labels)"
         )
     known = np.array([not is_missing(value) for value in columns[name]])

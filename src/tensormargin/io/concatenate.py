@@ -61,7 +61,7 @@ def turned_like(samples: SampleSet, affine: Any, of: str) -> SampleSet:
     data, own = oriented(path, samples.data, np.asarray(samples.affine), np.asarray(affine, np.float64), first=1)
     if data is samples.data:
         return samples
-    notes = (*samples.notes, f"{samples.source} has another orientation than {of}, and was turned to it")
+    notes = (*samples.notes, f"{samples.source} was reoriented to match {of}")
     axes = None if samples.axes is None else axes_of_volume(own, data.shape[1:])
     return replace(samples, data=data, affine=own, notes=notes, axes=axes)
 

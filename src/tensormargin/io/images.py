@@ -311,9 +311,7 @@ class _Files:
         colours = True if file_words(first_name) == "images" and first.shape[2:] == (3,) else self.colours
         there = replace(self, folder=self.folder.resolve(), colours=colours, skip_damaged=False)
         per = samples_per_chunk(chunks_for(lazy), first.nbytes, at_most=_FILES_AT_ONCE)
-        turned = (
-            f"the affine is that of {first_name}; files in another orientation are turned to its when they are read"
-        )
+        turned = f"the affine is that of {first_name}; other files are reoriented to match it when they are read"
         notes = [*([] if affine is None or len(kept) == 1 else [turned]), *_notes_on_images(told)]
         in_blocks = lazy.lazy == BLOCKS
         like = (first.shape, first.dtype)

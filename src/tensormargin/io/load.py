@@ -45,8 +45,8 @@ from .tables import is_list, is_table, read_table
 from .volumes import load_volumes, nifti_shape
 
 _COLOURS = (
-    "taken for colour images, rows x columns x red, green and blue, by the shape and the range of the samples; "
-    "mode_names=... (command line: --modes) changes that"
+    "treated as colour images, rows x columns x red, green and blue, by the shape and the range of the samples; "
+    "change with mode_names=... (command line: --modes)"
 )
 _BLOCKS = (
     "the labels come in {} blocks of consecutive samples, and there are no groups: neighbours in time are alike, so "

@@ -556,12 +556,12 @@ class Agreement:
         }
 
     def lines(self, which: str, what: str = "samples", new: str = "not used in the fit") -> list[str]:
-        """Return the accuracy on ``which`` samples in words, ``what`` naming their kind; empty without labels."""
+        """Return the accuracy in words, ``which`` saying on what, ``what`` naming their kind; empty without labels."""
         labels = listed(map(str, self.unknown))
         if self.accuracy is None:
             return [f"No accuracy: the labels {labels} are none of the model's classes"] if labels else []
         share = f"{100 * self.accuracy:.2f} %"
-        sentence = f"Accuracy on {which}: {share}"
+        sentence = f"Accuracy {which}: {share}"
         if labels:
             n_unknown = sum(self.unknown.values())
             sentence = (

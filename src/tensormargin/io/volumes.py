@@ -161,8 +161,7 @@ def oriented(path: Path, values: Any, affine: Any, reference: Any, first: int = 
 
 def turned_note(turned: Sequence[str], first: str) -> str:
     """Return which files were turned to the orientation of the first one, in words."""
-    has, was = ("has", "was") if len(turned) == 1 else ("have", "were")
-    return f"{listed(turned, 4)} {has} another orientation than {first}, and {was} turned to its"
+    return f"{listed(turned, 4)} {'was' if len(turned) == 1 else 'were'} reoriented to match {first}"
 
 
 def nifti_shape(path: Path, rules: FileRules) -> tuple[int, ...]:

@@ -176,7 +176,7 @@ class TensorMarginAutoClassifier(TensorMarginClassifierCV):
         self.kind_, self.why_ = guess_kind(samples)
         if self.time is not None and self.kind_ not in ALONG_TIME and not isinstance(samples.data, Views):
             self.kind_, self.why_ = "series", "their mode of time is given"
-        note(f"Samples are treated as {KINDS[self.kind_].words} because {self.why_}; kind=... changes that")
+        note(f"Samples are treated as {KINDS[self.kind_].words} because {self.why_} (change with kind=...)")
         return samples
 
     def settled_for(self, X: Any, axes: AnyAxes, affine: Any) -> Self:

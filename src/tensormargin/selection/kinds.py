@@ -349,7 +349,7 @@ def guess_kind(samples: SampleSet) -> tuple[str, str]:
     """Return the kind of samples as their source states it or their file and shape suggest, and why, in words."""
     if samples.field is not None:
         public = samples.kind.startswith("public data set")
-        return samples.field, f"the {'catalogue of data sets' if public else 'file'} says"
+        return samples.field, f"the {'catalogue of data sets' if public else 'file'} says so"
     shape = samples.sample_shape
     if isinstance(shape, dict):
         return "plain", "there are several views"

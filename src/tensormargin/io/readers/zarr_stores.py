@@ -82,7 +82,11 @@ def _opened(path: Path) -> Iterator[Any]:
         raise BadFileError(f"{path}: not a Zarr store in a .zip file, or cut short; pack the store's folder again")
     store: Any = zarr.storage.ZipStore(path, mode="r") if path.is_file() else zarr.storage.LocalStore(path)
     with store:  # of text, zarr and fsspec take some for addresses: "reference::a.zarr"
-        yield zarr.open(store, mode="r")
+        try:
+            root = zarr.open(store, mode="r")
+        except FileNotFoundError as error:  # whose message has the objects of zarr in it
+            raise ValueError("it holds no arrays of zarr") from error
+        yield root
 
 
 def _arrays(path: Path, group: Any, prefix: str = "", seen: int = 0) -> Iterator[tuple[str, Any]]:

@@ -65,7 +65,7 @@ async function keep(form, named) {
   }
   const { data } = await ask(`files/${batch}`);
   one(form, ".data").value = data.join(" | ");
-  one(form, ".taken").textContent = named.length === 1 ? "1 file taken" : `${named.length} files taken`;
+  one(form, ".taken").textContent = named.length === 1 ? "1 file added" : `${named.length} files added`;
 }
 
 function prepare(form) {
