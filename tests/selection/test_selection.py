@@ -15,9 +15,9 @@ from estimator_checks import every_check
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
-from sklearn.calibration import _SigmoidCalibration
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -862,13 +862,17 @@ class TestTheSigmoid:
 
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("seed", range(4))
-    def test_it_is_scikit_learns(self, seed, weighted):
+    def test_it_is_scikit_learns_logistic_regression_with_two_more_samples(self, seed, weighted):
         scores, signs, weights = self.drawn(seed, n_samples=60 + 100 * seed)
         weights = weights * len(weights) / weights.sum() if weighted else np.ones(len(signs))
-        theirs = _SigmoidCalibration().fit(scores, signs > 0, weights)
+        centre = np.average(scores, weights=weights)
+        spread = np.sqrt(np.average((scores - centre) ** 2, weights=weights))
+        design = np.column_stack([np.r_[(scores - centre) / spread, 1.0, 1.0], np.r_[np.ones(len(scores)), 0.0, 0.0]])
+        theirs = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000)
+        theirs.fit(design, np.r_[signs, 1.0, -1.0], np.r_[weights, 1.0, 1.0])
         slope, offset = fit_sigmoid(scores, signs, weights)
-        assert slope == pytest.approx(-theirs.a_, rel=1e-4)
-        assert offset == pytest.approx(-theirs.b_, rel=1e-4)
+        assert slope == pytest.approx(theirs.coef_[0, 0] / spread, rel=1e-4)
+        assert offset + slope * centre == pytest.approx(theirs.coef_[0, 1], rel=1e-4)
 
     def test_samples_that_do_not_count_do_not_matter(self):
         scores, signs, counts = self.drawn()
@@ -879,10 +883,10 @@ class TestTheSigmoid:
             rtol=1e-9,
         )
 
-    def test_classes_that_are_apart_have_platts_targets(self):
+    def test_classes_that_are_apart_are_right_in_all_but_one_of_two_more(self):
         signs = np.repeat([1.0, -1.0], 20)
-        assert fit_sigmoid(signs, signs, np.ones(40)) == pytest.approx((np.log(21), 0.0), abs=1e-9)  # (n + 1) / (n + 2)
-        assert fit_sigmoid(signs + 7, signs, np.ones(40)) == pytest.approx((np.log(21), -7 * np.log(21)), rel=1e-9)
+        assert fit_sigmoid(signs, signs, np.ones(40)) == pytest.approx((np.log(41), 0.0), abs=1e-9)
+        assert fit_sigmoid(signs + 7, signs, np.ones(40)) == pytest.approx((np.log(41), -7 * np.log(41)), rel=1e-9)
 
     @pytest.mark.parametrize(
         "scores",
@@ -893,8 +897,7 @@ class TestTheSigmoid:
         signs = np.repeat([1.0, -1.0, -1.0, -1.0], 10)
         slope, offset = fit_sigmoid(scores, signs, np.ones(40))
         assert 0 < slope < 1e-4
-        share = (10 * 11 / 12 + 30 / 32) / 40  # with Platt's targets
-        np.testing.assert_allclose(1 / (1 + np.exp(-slope * scores - offset)), share, rtol=1e-4)
+        np.testing.assert_allclose(1 / (1 + np.exp(-slope * scores - offset)), 10 / 40, rtol=1e-4)
 
     def test_one_class_alone_is_likely_and_not_certain(self):
         slope, offset = fit_sigmoid(np.linspace(-1, 2, 40), np.ones(40), np.ones(40))
