@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -16,7 +16,7 @@ from ._options import OVERWRITE
 
 if TYPE_CHECKING:
     from ..data import AnyAxes
-    from ..inspection import ModelChain
+    from ..inspection import MapText, ModelChain
     from ..io import SampleSet
 
 _WORDS = 1000  # longest message of another error
@@ -186,11 +186,10 @@ def map_files(samples: SampleSet, *paths: Path | None) -> list[Path]:
     return [view_path(path, name) for path in given for name in shape] if isinstance(shape, dict) else given
 
 
-def save_maps(path: Path, what: str, maps: Any, chain: ModelChain, **more: Any) -> list[Path]:
+def save_maps(path: Path, maps: Any, texts: Sequence[MapText], chain: ModelChain, **more: Any) -> list[Path]:
     """Write the weights or patterns of all binary problems, named and with what their signs mean."""
     from ..plots import save_map, view_path
 
-    texts = chain.map_texts(what)
     if path.suffix.lower() != ".png":
         titles = [text.title for text in texts]
         return save_map(path, maps, title=titles, several="last", signs=[text.signs for text in texts], **more)
@@ -234,5 +233,5 @@ def write_maps(model: Any, patterns: Any, given: Any, place: Any, axes: AnyAxes 
         if path is not None:
             maps = shown.get("", shown) if what == "pattern" else weight_maps(model)
             own = modes if isinstance(maps, dict) else fitting_axes(modes, maps.shape[1:])
-            written += save_maps(path, what, maps, chain, **place, mode_axes=own)
+            written += save_maps(path, maps, chain.map_texts(what), chain, **place, mode_axes=own)
     return written

@@ -92,7 +92,7 @@ def _write(
     """Write all maps and return their files."""
     from ..inspection import ModelChain, NotAffineError, weight_maps
     from ..plots import fitting_axes
-    from ..report import read_anatomy
+    from ..report import ModelMaps, read_anatomy
 
     chain, about = ModelChain.of(loaded.model), loaded.facts["about"]
     affine, space = (about.get(name) if samples is None else getattr(samples, name) for name in ("affine", "space"))
@@ -110,6 +110,7 @@ def _write(
     def shape(view: str) -> tuple[int, ...]:  # an affine is that of the samples, not of what steps make of them
         return tuple((stored.get(view) or ()) if isinstance(stored, dict) else stored)
 
+    found = ModelMaps(loaded.model, samples, patterns, about.get("training"))
     weights: Any = {}
     with suppress(NotAffineError):  # of features only, but the samples have a pattern
         weights = weight_maps(loaded.model)
@@ -121,27 +122,35 @@ def _write(
             if own.shape[1:] == shape(view):
                 options = {"affine": place, "space": code}
             options |= {"background": background, "mode_axes": fitting_axes(axes, own.shape[1:], view)}
-            written += _files(folder / name, own, (f"{what} of {view}" if view else what, chain), options)
+            unit = found.unit_of(view) if what == "pattern" else None
+            written += _files(folder / name, own, (f"{what} of {view}" if view else what, unit, chain), options)
     return written
 
 
-def _files(stem: Path, maps: Any, about: tuple[str, ModelChain], options: dict[str, Any]) -> list[Path]:
-    """Write the maps of all binary problems in every form that suits them."""
-    (what, chain), affine, background = about, options["affine"], options.pop("background")
+def _files(stem: Path, maps: Any, about: tuple[str, str | None, ModelChain], options: dict[str, Any]) -> list[Path]:
+    """Write the maps of all binary problems in every form that suits them; numbers for people are in readable units."""
+    from ..inspection import in_units
+
+    (what, unit, chain), affine, background = about, options["affine"], options.pop("background")
+    texts = chain.map_texts(what)
+    readable, in_words = in_units(maps, texts, unit)
     volume = affine is not None and maps.ndim == 4
     endings = (".png", ".nii.gz" if volume else ".npy", *([".csv"] if maps[0].size <= _LONGEST_TABLE else []))
     written = list[Path]()
     for path in (stem.with_name(stem.name + ending) for ending in endings):
-        shown = background.values if path.suffix == ".png" and background is not None else None
-        written += save_maps(path, what, maps, chain, background=shown, **options)
-    written += _field_pictures(stem, maps, options["mode_axes"], about)
+        if path.suffix == ".png":
+            below = None if background is None else background.values
+            written += save_maps(path, readable, in_words, chain, background=below, **options)
+        else:
+            written += save_maps(path, maps, texts, chain, **options)
+    written += _field_pictures(stem, readable, options["mode_axes"], (chain.problem_names, in_words))
     if what.startswith("pattern"):
         space = {"affine": affine if volume else None, "mode_axes": options["mode_axes"]}
-        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), maps, space, chain.map_texts(what)))
+        written.append(_clusters(stem.with_name(f"{stem.name}-clusters.csv"), readable, space, in_words))
     return written
 
 
-def _field_pictures(stem: Path, maps: Any, axes: Any, about: tuple[str, ModelChain]) -> list[Path]:
+def _field_pictures(stem: Path, maps: Any, axes: Any, about: tuple[list[str], list[MapText]]) -> list[Path]:
     """Write what the field of the samples is used to: topographies, butterfly plots, spectra."""
     from base64 import b64decode
 
@@ -149,8 +158,8 @@ def _field_pictures(stem: Path, maps: Any, axes: Any, about: tuple[str, ModelCha
     from ..plots import view_path
     from ..report import field_pictures
 
-    (what, chain), written = about, list[Path]()
-    for number, (name, text) in enumerate(zip(chain.problem_names, chain.map_texts(what), strict=True)):
+    written = list[Path]()
+    for number, (name, text) in enumerate(zip(*about, strict=True)):
         whose = stem if len(maps) == 1 else view_path(stem, problem_stem(number, name))
         for place, picture in enumerate(field_pictures(maps[number], axes, text), 1):
             written.append(whose.with_name(f"{whose.name}-field-{place}.svg"))

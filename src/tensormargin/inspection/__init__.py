@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .model_steps import check_metadata_for, fit_model, last_estimator, metadata_for_last_step
     from .model_steps import needs_groups, predicted_labels, samples_for_last_step
     from .patterns import REPRODUCIBLE, Pattern, ViewMaps, activation_pattern, feature_patterns, format_feature_views
-    from .patterns import named_patterns, shown_patterns, view_maps, view_shares
+    from .patterns import in_units, named_patterns, shown_patterns, view_maps, view_shares
     from .pull_backs import AffineForm, NotAffineError, every_step, register_pull_back, remembered_shape
 
 __getattr__, __dir__ = lazy_exports(__name__)

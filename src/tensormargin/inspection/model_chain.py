@@ -152,6 +152,17 @@ class ModelChain:
         """What is done to samples before they are drawn in maps, in a few words; empty if nothing is."""
         return ", then ".join(describe_step(step, brief=True) for step in self.steps[: self._n_before_maps])
 
+    def words_on_view(self, view: str) -> str:
+        """Return what makes a view, in a few words; empty for a view of the samples."""
+        made = (
+            describe_step(member, brief=True)
+            for step in self.steps
+            if isinstance(step, Composite)
+            for name, member in step.transformers_
+            if view in step.views_[name].values()
+        )
+        return ", then ".join(made)
+
     @property
     def _with_rest(self) -> bool:
         return self.classifier.multi_class_ == "ovr" and len(self.classifier.problems_) > 1

@@ -12,7 +12,7 @@ from ..data import Metadata, Views, any_scale, checked_labels, missing_samples
 from ..estimators import TensorMarginClassifier
 from ..fitting import ViewArray, binary_problems, class_codes, sample_array, shares_of_variance
 from ..runtime import Array, FloatArray, rows_of, to_host
-from .model_chain import ModelChain
+from .model_chain import MapText, ModelChain
 
 REPRODUCIBLE = 0.5
 """Least split-half correlation of a pattern on the samples if the model is not linear in them. In 360 sets of drifting
@@ -20,6 +20,10 @@ noise the correlation was 0.0 ± 0.2, at most 0.44. Patterns of twice as many sa
 
 _ROUNDING = 8  # units in the last place by which equal scores may differ
 _SPLITS = 8  # into halves, whose correlations are averaged
+_UNITS_WITH_PREFIX = ("V", "T", "T/m", "A", "Am")
+_PREFIXES = {-18: "a", -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "", 3: "k"}
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_EASY = 0.01, 1000.0  # largest values that need no power of ten
 _MOST_LOADINGS = 2**23  # of all splits, and entries of their patterns
 
 
@@ -166,6 +170,31 @@ def shown_patterns(model: Any, patterns: Mapping[str, Pattern]) -> dict[str, Pat
     views = {name: own for name, own in views.items() if own.maps.shape[1:] == tuple(shapes[name])}
     on_samples = {name: own for name, own in patterns.items() if name not in views.keys() | chain.views_left_out}
     return {name: own for name, own in on_samples.items() if chain.is_linear or own.is_reproducible} | views
+
+
+def in_units(maps: Any, texts: Sequence[MapText], unit: str | None = "") -> tuple[FloatArray, list[MapText]]:
+    """Return maps in a multiple of their unit in which they can be read, and texts that name it: "(µV)" for volts.
+
+    Without a unit that has such multiples, very large and very small values are in powers of a thousand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensormargin.inspection import MapText, in_units
+    >>> maps, texts = in_units(np.array([[5e-6, -2e-6]]), [MapText("pattern", "positive = b", "red = b")], "V")
+    >>> maps.round(6), texts[0].colours
+    (array([[ 5., -2.]]), 'red = b (µV)')
+    """
+    maps, unit = np.asarray(maps, np.float64), unit or ""
+    largest = float(np.abs(np.nan_to_num(maps)).max(initial=0.0))
+    power = 3 * int(np.floor(np.log10(largest) / 3)) if largest > 0 else 0
+    if unit in _UNITS_WITH_PREFIX and power in _PREFIXES:
+        words = _PREFIXES[power] + unit
+    else:
+        power = 0 if _EASY[0] <= largest < _EASY[1] else power
+        words = f"{f'10{str(power).translate(_RAISED)}' if power else ''} {unit}".strip()
+    named = [text._replace(signs=f"{text.signs} ({words})", colours=f"{text.colours} ({words})") for text in texts]
+    return maps / 10.0**power, named if words else list(texts)
 
 
 def _on_samples(chain: ModelChain, X: Any, metadata: Metadata) -> dict[str, tuple[Any, Any]]:

@@ -168,7 +168,7 @@ def _is_table(head: bytes) -> bool:
     return (
         "predicted" in cells
         or cells[:2] in (["signs", "peak"], ["positive for", "peak"])  # the latter in 0.2
-        or any(re.search(r"(^|: )(weight|pattern)(, | \()", cell) for cell in cells)
+        or any(re.search(r"(^|: )(weight|pattern)( of .+)?(, | \()", cell) for cell in cells)
     )
 
 

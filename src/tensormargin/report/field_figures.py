@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import AnyAxes, Axes, Axis, colour_mode
-from ..inspection import MapText, ModelChain, NotAffineError
+from ..inspection import MapText, ModelChain, NotAffineError, in_units
 from ..plots import (
     FEWEST_CHANNELS,
     electrode_positions,
@@ -86,8 +86,9 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
         if figures is None or (figures == IMAGE and not on_samples and any(axis.says_nothing for axis in modes)):
             continue
         wanted[view] = figures
+        own, named = in_units(own, texts, found.unit_of(view) if found.patterns else None)
         for group, k in zip(groups, drawn, strict=True):
-            pictures = _DRAWN[figures](own[k], modes, texts[k], means)
+            pictures = _DRAWN[figures](own[k], modes, named[k], means)
             group["parts"].append({"text": _words_on(found, view, k, modes), "pictures": pictures})
         if figures == CHANNELS and not isinstance(chain.classifier.coef_, dict):
             _add_components(chain, drawn, modes, groups)
@@ -121,7 +122,9 @@ def _words_on(found: ModelMaps, view: str, problem: int, axes: Axes) -> str:
         words = f"The {what} on the axes of the {prepared}: {modes}."
     else:
         share = percent(float(found.chain.classifier.view_shares_[view].mean()))
-        words = f"The {what} of the view {view}, which has {share} % of the score: {modes}."
+        made_by = found.chain.words_on_view(view)
+        made_by = f" ({made_by})" if made_by else ""
+        words = f"The {what} of the view {view}{made_by}, which has {share} % of the score: {modes}."
     return words if pattern is None else f"{words} {format_halves(pattern, problem)}"
 
 

@@ -73,7 +73,7 @@ def model_page(
     if isinstance(axes, Mapping) and isinstance(given, Mapping):  # the model may know those of some views only
         axes = {**given, **{name: own for name, own in axes.items() if own is not None}}
     axes = given if axes is None else axes
-    fitted = fitted_sections(ModelMaps(model, samples, patterns), about, axes, display)
+    fitted = fitted_sections(ModelMaps(model, samples, patterns, about.get("training")), about, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
     evaluated = evaluation is not None
     shown = [
@@ -363,7 +363,7 @@ def _maps(
         affine = affine_of(found.samples, about)
         if own is None and isinstance(axes, tuple):  # of all views of a union
             own = axes
-    content = map_content(found.chain, maps, background, own, affine, display)
+    content = map_content(found.chain, maps, background, own, affine, display, found.unit_of())
     heading = "Pattern and weight" if "activation pattern" in maps else "Weight map"
     return Section(heading, "maps.html", {"text": text, "maps": content})
 

@@ -416,7 +416,8 @@ def _one_view(
         missing = missing_samples(array)
         there = rows_of(array, np.setdiff1d(np.arange(int(array.shape[0])), missing)) if len(missing) else array
         background = np.asarray(np.mean(to_host(there), axis=0, dtype=np.float64))
-    return {**content, "maps": map_content(known.chain, kinds, background, modes, affine_of(None, about, name))}
+    affine, unit = affine_of(None, about, name), known.unit_of(name)
+    return {**content, "maps": map_content(known.chain, kinds, background, modes, affine, unit=unit)}
 
 
 def _covariates(about: Mapping[str, Any], name: str, weights: Array, modes: Axes | None) -> list[str]:

@@ -21,6 +21,7 @@ from ..data import (
     FileRules,
     Metadata,
     Orientation,
+    TrainingRecord,
     colour_mode,
     colour_order,
     format_shape,
@@ -34,6 +35,7 @@ from ..inspection import (
     ViewMaps,
     cluster_table,
     feature_patterns,
+    in_units,
     named_patterns,
     shown_patterns,
     view_maps,
@@ -125,6 +127,7 @@ class ModelMaps:
     model: Any
     samples: SampleSet | None
     stored: Any = None
+    training: Any = None  # the record of the training samples, which states their units
 
     @cached_property
     def chain(self) -> ModelChain:
@@ -169,6 +172,16 @@ class ModelMaps:
         assert self.samples is not None
         return self.chain.samples_for_map(self.samples.data, Metadata(self.samples.groups, self.samples.confounds))
 
+    def unit_of(self, view: str = "") -> str | None:
+        """Return the unit of the pattern of a view, if it is on samples as they are, whose unit is known."""
+        if self.chain.before_maps or view in self.chain.views_with_pattern:
+            return None
+        if self.samples is not None and self.samples.unit is not None:
+            unit = self.samples.unit
+            return unit.get(view) if isinstance(unit, Mapping) else unit
+        scale: Mapping[str, Any] = TrainingRecord(self.training).scale if self.training else {}
+        return scale.get(view, {}).get("unit")
+
     @property
     def sample_shape(self) -> tuple[int, ...]:
         """The shape of a sample; that which the model has stored if there are none."""
@@ -198,21 +211,27 @@ def map_content(
     axes: Axes | None = None,
     affine: Any = None,
     display: Display | None = None,
+    unit: str | None = None,
 ) -> dict[str, Any]:
     """Return maps by kind, each with the binary problems first, as the viewer takes them.
 
-    The background is the mean sample. Maps that are volumes with an affine are turned to the standard orientation and
-    shown in mm, over the background and with tables of clusters.
+    The background is the mean sample, ``unit`` that of the pattern. Maps that are volumes with an affine are turned to
+    the standard orientation and shown in mm, over the background and with tables of clusters.
     """
     display = display or Display()
-    names, texts = chain.problem_names, {what: chain.map_texts(what) for what in maps}
+    kind, names = "activation pattern" if "activation pattern" in maps else next(iter(maps)), chain.problem_names
+    scaled = {
+        what: in_units(own, chain.map_texts(what), unit if what == "activation pattern" else None)
+        for what, own in maps.items()
+    }
+    maps = {what: readable for what, (readable, _) in scaled.items()}
+    texts = {what: in_words for what, (_, in_words) in scaled.items()}
     shape = next(iter(maps.values())).shape[1:]
     space, below, under = _orientation(affine, shape), background, "the mean sample"
     if display.anatomy is not None and display.anatomy.values.shape == shape:  # not after a step that cannot be undone
         below, under = display.anatomy.values, display.anatomy.name
     if space is not None and below is not None:
         below = space.turned(below)
-    kind = "activation pattern" if "activation pattern" in maps else next(iter(maps))
     known = fitting_axes(axes, shape)
     return {
         "modes": [
