@@ -266,7 +266,7 @@ def _colours(axes: Axes, means: Mapping[str, FloatArray]) -> Section | None:
     shown = f" (the first {len(some)} of {len(means)})" if len(some) < len(means) else ""
     caption = f"The mean picture of each class{shown}, in its colours."
     drawn = _wide(plot_pictures, some, axes, caption=caption, height=2.6 * (1 + (len(some) - 1) // 5))
-    return Section("Colours", "field.html", {"text": "", "groups": [{"parts": [{"pictures": [drawn]}]}]})
+    return Section("Colours", "field.html", {"text": "", "groups": [{"parts": [{"text": "", "pictures": [drawn]}]}]})
 
 
 def _wide(draw: Callable[..., Any], *arguments: Any, caption: str, height: float, **options: Any) -> Picture:
