@@ -93,6 +93,14 @@ class TestFitWithoutOptions:
             (tmp_path / folder).mkdir()
             assert beside(tmp_path / folder) == tmp_path / name
 
+    def test_names_of_models_of_several_files(self, tmp_path):
+        """A model of all recordings is not called as that of the first one."""
+        study = tmp_path / "study"
+        first, second = study / "S01-epo.fif", study / "S02-epo.fif"
+        assert beside(first, second) == study / "study.skops"
+        assert beside(study / "a" / "x.npz", study / "b" / "y.npz") == study / "a" / "study.skops"
+        assert beside(study / "run-1.set", study / "events-2.tsv") == study / "run-1.skops"
+
     def test_a_method_of_the_paper(self, study):
         for name, mus in (("stm", {(0.0, 0.0)}), ("SPMD-LRT", {(1.0, 1.0), (10.0, 10.0), (100.0, 0.0)})):
             out = study.parent / f"{name}.skops"

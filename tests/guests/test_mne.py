@@ -16,6 +16,7 @@ mne = pytest.importorskip("mne", reason="needs MNE: pip install mne")
 
 import pandas as pd
 from mne.decoding import LinearModel, Scaler, SlidingEstimator, Vectorizer, get_coef
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -37,6 +38,7 @@ from tensormargin.data import as_samples, axes_in, unit_in
 from tensormargin.inspection import ModelChain
 from tensormargin.plots import electrode_positions, plot_topography
 from tensormargin.runtime import note
+from tensormargin.transformers import BandPower, Covariances
 
 CHANNELS, TIMES, SFREQ = 4, 6, 50.0
 TEN = ["Fz", "Cz", "Pz", "Oz", "C3", "C4", "F7", "F8", "P7", "P8"]
@@ -357,3 +359,12 @@ def test_head_maps_pick_their_channels_of_an_info_by_name():
         ValueError, match=r"some of the channels, E1, E2; it has none of them, but p8, p7.*Give that of"
     ):
         plot_topography([1, 2], ["E1", "E2"], info)
+
+
+def test_bands_need_no_sampling_frequency_that_epochs_state(recorded):
+    X = recorded.get_data(copy=True)
+    for step in (BandPower(("alpha",)), Covariances(bands=("alpha",))):
+        found = step.fit_transform(recorded)
+        np.testing.assert_allclose(found, clone(step).set_params(sfreq=SFREQ).fit_transform(X), rtol=1e-9)
+        with pytest.raises(ValueError, match="need the sampling frequency"):
+            clone(step).fit(X)

@@ -5,9 +5,12 @@ Tables are those of the code, examples run, and commands print what the pages sa
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import runpy
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -18,6 +21,7 @@ from tensormargin.selection import KINDS
 from tensormargin.selection.kinds import WAYS
 
 DOCS = Path(__file__).parents[2] / "docs"
+PUBLIC = [f"tensormargin{wing}" for wing in ("", ".datasets", ".io", ".plots", ".transformers")]
 SCRIPT = runpy.run_path(str(DOCS / "fields" / "make.py"))
 PAGES = sorted((DOCS / "fields").glob("*.md"))
 SHOWING = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("guide/*.md")), *PAGES]
@@ -106,6 +110,24 @@ class TestPage:
     @pytest.mark.parametrize("start", ["../README.md", "guide.md", "representations.md"])
     def test_other_pages_link_to_it(self, page, start):
         assert f"fields/{page.name})" in (DOCS / start).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [DOCS / "start.md", *sorted(DOCS.glob("guide/*.md"))], ids=lambda page: page.stem)
+def test_what_blocks_of_python_use_is_imported(page):
+    """Blocks that are pasted get samples and models from the reader, functions and classes from their own imports."""
+    there = set(dir(builtins))
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        nodes = list(ast.walk(ast.parse(block)))
+        used = {node.id for node in nodes if isinstance(node, ast.Name)}
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("tensormargin"):
+                assert all(hasattr(import_module(node.module), each.name) for each in node.names), block
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                there |= {each.asname or each.name.partition(".")[0] for each in node.names}
+        there |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        public = {name for module in PUBLIC for name in import_module(module).__all__}
+        missing = {name for name in used - there if name in public or name in {"np", "pd", "plt", "torch"}}
+        assert not missing, f"{sorted(missing)}: not imported before\n{block}"
 
 
 def test_the_guide_lists_all_kinds():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..inspection import MapText, ModelChain
     from ..io import SampleSet
 
+_TABLES = (".tsv", ".csv")
 _WORDS = 1000  # longest message of another error
 _LONGEST_NAME = 80  # characters of the classes in the name of a file
 WRITTEN = f"{__name__}.written"  # where the context of a command has whether its outputs are complete
@@ -106,8 +107,16 @@ def written_together() -> Iterator[None]:
         click.get_current_context().meta[WRITTEN] = bool(files.written)
 
 
-def beside(data: Path, ending: str = ".skops") -> Path:
-    """Return the file beside DATA for what is made of it: study.skops for study.nii.gz, study/ and study."""
+def beside(data: Path, *others: Path, ending: str = ".skops") -> Path:
+    """Return the file beside DATA for what is made of it: study.skops for study.nii.gz, study/ and study.
+
+    What is made of several files has the name of the folder that holds all of them; tables of events do not count.
+    """
+    tables = () if data.suffix.lower() in _TABLES else _TABLES
+    samples = {path.resolve() for path in (data, *others) if path.suffix.lower() not in tables}
+    if len(samples) > 1:
+        folder = Path(os.path.commonpath([path.parent for path in samples]))
+        return data.parent / f"{folder.name or 'samples'}{ending}"
     name = data.resolve().name
     stem = name if data.is_dir() and data.suffix != ".zarr" else name.removesuffix(".gz").rpartition(".")[0] or name
     return data.parent / f"{stem}{ending}"

@@ -99,7 +99,12 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     ),
 )
 @options.data()
-@click.option("-o", "--out", type=options.FILE, help="Model file. [default: DATA.skops beside DATA]")
+@click.option(
+    "-o",
+    "--out",
+    type=options.FILE,
+    help="Model file. [default: DATA.skops beside DATA; of several files FOLDER.skops]",
+)
 @click.option("--auto", is_flag=True, help="Choose everything by cross-validation, as without options.")
 @click.option(
     "--kind",
@@ -161,7 +166,7 @@ def fit_command(given: Any) -> None:
     began, busy = deadline.now(), process_time()
     with refusals(ValueError):
         check_data(*given.data)
-    given.out = out = given.out or beside(given.data[0])
+    given.out = out = given.out or beside(*given.data)
     # Searches run in threads; only permutation tests need processes, whose start takes longer than a small fit.
     started = processes(given.jobs if given.permutations else 1, given.scheduler, "tensormargin.selection")
     with progress_bar() as show, started as ready, refusals(ValueError):

@@ -63,7 +63,7 @@ def maps_command(given: Any) -> None:
     from ..report import beats_chance, format_halves
 
     with refusals(ValueError, TypeError):
-        folder = given.out or beside(given.model, "-maps")
+        folder = given.out or beside(given.model, ending="-maps")
         loaded = load_model(given.model, given.model_sha256)
         with blaming(given.model):
             ModelChain.of(loaded.model).check_picture()

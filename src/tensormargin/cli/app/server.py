@@ -241,7 +241,7 @@ def start() -> dict[str, Any]:
     model = [] if command == "fit" else [_run(str(given.get("of"))).model]
     files = [] if command == "maps" else _files(given)
     typed = arguments(command, [*model, *files], given["options"])
-    out = _OUTPUTS.get(command) or beside(Path(files[0])).name
+    out = _OUTPUTS.get(command) or beside(*map(Path, files)).name
     return _runs().start(typed, out).facts
 
 

@@ -67,7 +67,7 @@ class BandPower(Representation):
         "eeg" for delta, theta, alpha, beta and gamma; some of these names, pairs ``(low, high)`` in Hz, or a mapping of
         names to pairs. A frequency f belongs to a band if low <= f < high.
     sfreq : float, optional
-        Sampling frequency in Hz. Needed unless ``bands`` is a number.
+        Sampling frequency in Hz. Bands in Hz need it, unless the samples state their times, as Epochs of MNE do.
     mode : int or str, default=-1
         The mode of time, counted from 0; negative numbers count from the last. Or its name, if samples have names.
     method : {"welch", "multitaper"}, default="welch"
@@ -117,9 +117,9 @@ class BandPower(Representation):
         if length < 2:
             raise ValueError(f"a spectrum needs at least 2 entries along mode={self.mode}; got n_features = {size}")
         counted = isinstance(self.bands, Integral) and not isinstance(self.bands, bool)
-        listed = [] if counted else checked_bands(self.bands, self.sfreq)
-        self._axis, self._length, self._segment = mode + 1, length, self._segment_for(length, listed)
-        self._rate = 1.0 if self.sfreq is None else checked_number(self.sfreq, "sfreq")
+        listed = [] if counted else checked_bands(self.bands, self._frequency(mode))
+        self._axis, self._length, self._segment = mode + 1, length, self._segment_for(length, listed, mode)
+        self._rate = checked_number(self._frequency(mode) or 1.0, "sfreq")
         frequencies = np.linspace(0.0, self._segment // 2 * self._rate / self._segment, self._segment // 2 + 1)
         listed = _log_spaced(frequencies, checked_count(self.bands, "bands")) if counted else listed
         self.bands_ = [(band.name, band.low, band.high) for band in listed]
@@ -136,14 +136,18 @@ class BandPower(Representation):
         length, frequencies = self.sample_shape_in_[self._axis - 1] // int(self.n_windows), self._segment // 2 + 1
         return {**super()._fits(), "_length": self._length == length, "_weights": self._weights.shape[1] == frequencies}
 
-    def _segment_for(self, length: int, bands: list[Band]) -> int:
+    def _frequency(self, mode: int) -> float | None:
+        """Return the sampling frequency, for bands in Hz also as the samples state it."""
+        return self.sfreq if isinstance(self.bands, Integral) else frequency_of(self, mode)
+
+    def _segment_for(self, length: int, bands: list[Band], mode: int) -> int:
         """Return the entries per segment: by default at least two periods of the lowest frequency, if there are."""
         if self.method == "multitaper":
             return length
         if self.segment is not None:
             return checked_count(self.segment, "segment", 2, length, " entries of a window")
         lowest = min((band.low for band in bands if band.low > 0), default=0.0)
-        periods = 0 if lowest == 0 else int(np.ceil(2 * float(self.sfreq or 1.0) / lowest))
+        periods = 0 if lowest == 0 else int(np.ceil(2 * (self._frequency(mode) or 1.0) / lowest))
         return min(length, max(256, periods))
 
     def _total(self, part: Any) -> tuple[float, int]:
@@ -177,7 +181,9 @@ class BandPower(Representation):
 
     def _axes_out(self, axes: Axes) -> Axes:
         mode, time = self._axis - 1, axes[self._axis - 1]
-        band = band_axis(self.bands_, self.sfreq is not None, numbered=isinstance(self.bands, Integral))
+        band = band_axis(
+            self.bands_, self._frequency(self._axis - 1) is not None, numbered=isinstance(self.bands, Integral)
+        )
         middle: tuple[Axis, ...] = (band,)
         if int(self.n_windows) > 1:
             middle = (band, time.at((np.arange(int(self.n_windows)) + 0.5) * self._length - 0.5))
@@ -215,6 +221,13 @@ def _averaging(frequencies: FloatArray, bands: list[Band], seconds: float) -> Fl
             f"{seconds:.3g} s; got {bands[int(empty[0])]}. Use longer windows or segments, or a wider band"
         )
     return inside / inside.sum(axis=1, keepdims=True)
+
+
+def frequency_of(step: Any, mode: int) -> float | None:
+    """Return the sampling frequency of a step, by default what the samples that it was fitted to state."""
+    axes = getattr(step, "axes_in_", None)
+    found: float | None = axes[mode].sfreq if step.sfreq is None and axes is not None else step.sfreq
+    return found
 
 
 def checked_bands(bands: Any, sfreq: Any) -> list[Band]:

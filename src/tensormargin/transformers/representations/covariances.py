@@ -14,7 +14,7 @@ from ...data import Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_like, to_host
 from ..preparation._base import checked_choice
 from ..preparation._passes import added, reduced
-from .band_power import Band, band_axis, checked_bands
+from .band_power import Band, band_axis, checked_bands, frequency_of
 from .base import Representation, as_double
 
 _FLOOR = 1e-10  # of the mean variance of the training samples: silent channels have no logarithm
@@ -61,7 +61,7 @@ class Covariances(Representation):
         Frequency bands as in `BandPower`, but not a number: signals are filtered to each of them first (Butterworth
         filters without a shift in phase), and bands become the last mode.
     sfreq : float, optional
-        Sampling frequency in Hz, needed for bands.
+        Sampling frequency in Hz, needed for bands unless the samples state their times.
     time : int or str, default=-1
         The mode of time, which bands are filtered along.
     vectorize : bool, default=False
@@ -117,7 +117,7 @@ class Covariances(Representation):
         check_shrinkage(self.shrinkage)
         fits, size = super()._fits(), self.sample_shape_in_[self._axis - 1]
         shape = (max(1, len(self._filters)), size, size) if self.metric == "tangent" else ()
-        bands = [] if self.bands is None else checked_bands(self.bands, self.sfreq)
+        bands = [] if self.bands is None else self._bands()
         apart = not bands or getattr(self, "_time_axis", self._axis) != self._axis
         return {
             **fits,
@@ -127,12 +127,15 @@ class Covariances(Representation):
 
     def _designed(self, X: Any) -> list[Array]:
         """Return the filter of each band."""
-        bands = checked_bands(self.bands, self.sfreq)
         self._time_axis = self._mode(self.time, X.ndim - 1, "time") + 1
+        bands = self._bands()
         if self._time_axis == self._axis:
             raise ValueError(f"time and channels must be two modes; got mode={self.mode} and time={self.time}")
-        nyquist = float(self.sfreq or 0.0) / 2
+        nyquist = float(frequency_of(self, self._time_axis - 1) or 0.0) / 2
         return [_filter(band, nyquist) for band in bands]
+
+    def _bands(self) -> list[Band]:
+        return checked_bands(self.bands, frequency_of(self, getattr(self, "_time_axis", self._axis) - 1))
 
     def _learned(self, X: Any) -> tuple[float, Array | None]:
         """Return the smallest eigenvalue to allow, and the means for the tangent space, from one pass."""
@@ -181,7 +184,7 @@ class Covariances(Representation):
         pair = (pair_axis(channel),) if self.vectorize else (channel, channel)
         if not self._filters:
             return pair
-        return (*pair, band_axis(checked_bands(self.bands, self.sfreq), True))
+        return (*pair, band_axis(self._bands(), True))
 
     def words(self) -> str:
         kinds = {
