@@ -30,6 +30,7 @@ from campaigns.every_class import declared_classes, every_model, without_a_model
 from campaigns.outcome import Outcome
 from tensormargin import NotAffineError, TensorMarginClassifier, weight_maps
 from tensormargin.cli import main
+from tensormargin.cli._outputs import blaming
 from tensormargin.data import Metadata, fitted
 from tensormargin.inspection import last_estimator, metadata_for_last_step, predicted_labels, samples_for_last_step
 from tensormargin.io import BadFileError, load_model, save_model
@@ -407,7 +408,8 @@ def _maps(file: Any, path: Path, X: Any, metadata: Metadata) -> list[str]:
 
 
 def _describe(file: Any, path: Path, X: Any, metadata: Metadata) -> list[str]:
-    render(model_page(file.model, file.facts))
+    with blaming(path):  # as the commands do
+        render(model_page(file.model, file.facts))
     return []
 
 

@@ -30,7 +30,7 @@ from ..runtime import (
     to_host,
 )
 from . import fitted
-from .axes import AnyAxes, Axis, as_known, checked_any_axes, contradictions
+from .axes import AnyAxes, as_known, checked_any_axes, contradictions
 from .conversion import Shape, as_samples, axes_in, is_ragged, shape_of_samples, taken_along, vector_of
 from .covariates import COVARIATE, check_no_decimal_commas
 from .scale import takes_any_scale
@@ -73,10 +73,7 @@ _LARGEST = float(np.sqrt(np.finfo(np.float64).max))
 UNNAMED = "The model was fitted to names along a mode"
 """How the remark on samples without names begins."""
 _AXES = fitted.list_of(fitted.instance("Axis"), kind=tuple) | None
-SEEN = {
-    "axes_in_": _AXES | fitted.map_of(_AXES) | fitted.ABSENT,
-    "_mode_names": fitted.plain | fitted.ABSENT,  # in files of version 0.1
-}
+SEEN = {"axes_in_": _AXES | fitted.map_of(_AXES) | fitted.ABSENT}
 """What the functions below set in a fit, besides scikit-learn's attributes; see `seen_fits`."""
 SCALE_SEEN = {"scale_in_": fitted.map_of(fitted.map_of(fitted.plain)) | fitted.ABSENT}
 """What `scale_of_fit` returns."""
@@ -202,9 +199,7 @@ def in_order_of_fit(estimator: Any, X: Any, given: AnyAxes) -> Any:
 
     Additional ones are left out. Raise ValueError if the axes that X states contradict those seen in ``fit``.
     """
-    # models of version 0.1 only have the names of the columns of data frames
-    columns = estimator.__dict__.get("_mode_names", ())
-    seen = getattr(estimator, "axes_in_", None) or tuple(Axis("", "", list(names)) for names in columns)
+    seen = getattr(estimator, "axes_in_", None)
     if not seen:
         return X
     _note_unnamed(seen, given)

@@ -630,17 +630,24 @@ def agreement(
     """Return how predictions agree with labels, compared as text; ``used`` says which were used in the fit."""
     if labels is None:
         return Agreement()
-    given = labels.astype(str)
-    right, known = given == predicted.astype(str), np.isin(given, [str(label) for label in classes])
-    names, counts = np.unique(labels[~known], return_counts=True)
-    unknown = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    own = {str(label): known & (given == str(label)) for label in classes}
+    names = [str(label) for label in classes]
+    given, told = _places(labels, names), _places(predicted, names)
+    right, known = given == told, given >= 0
+    others, counts = np.unique(labels[~known], return_counts=True)
+    unknown = dict(zip(others.tolist(), counts.tolist(), strict=True))
+    own = {name: given == place for place, name in enumerate(names)}
     by_class = {label: _of_rows(right, rows, used) for label, rows in own.items() if rows.any()}
     by_group = {
         str(group): _of_rows(right, known & (groups == group), used)
         for group in ([] if groups is None else np.unique(groups[known]))
     }
     return replace(_of_rows(right, known, used), unknown=unknown, by_class=by_class, by_group=by_group)
+
+
+def _places(labels: Array, names: list[str]) -> Array:
+    """Return the place of each label among the names of classes, -1 for others."""
+    values, rows = np.unique(labels, return_inverse=True)
+    return np.array([names.index(str(value)) if str(value) in names else -1 for value in values.tolist()], int)[rows]
 
 
 def _of_rows(right: Array, rows: Array, used: Array | None) -> Agreement:
