@@ -1,7 +1,8 @@
 """pyRiemann: covariance matrices of channels and their tangent spaces.
 
 `Covariances(metric="tangent")` gives what pyRiemann's `Covariances` and `TangentSpace` give, as channel x channel
-matrices, so that a low-rank weight can use them, and `Xdawn` finds the filters of pyRiemann's; neither needs pyRiemann.
+matrices, so that a low-rank weight can use them. `Xdawn` finds the filters of pyRiemann's, and with `templates=True`
+before `Covariances` the features of its `XdawnCovariances`; none of these needs pyRiemann.
 Its own transformers return vectors, on which weights are flat.
 """
 
@@ -13,9 +14,11 @@ import pytest
 pytest.importorskip("pyriemann", reason="needs pyRiemann: pip install pyriemann")
 
 from pyriemann.estimation import Covariances as TheirCovariances
+from pyriemann.estimation import XdawnCovariances
 from pyriemann.geometry.base import logm
 from pyriemann.spatialfilters import Xdawn as TheirXdawn
 from pyriemann.tangentspace import TangentSpace
+from sklearn.pipeline import make_pipeline
 
 from tensormargin import Covariances, Xdawn
 
@@ -54,6 +57,18 @@ def test_xdawn(X):
     theirs = TheirXdawn(nfilter=2).fit(X, y)
     ours = Xdawn(2).fit(X, y)
     np.testing.assert_allclose(np.abs(ours.matrices_[0]), np.abs(theirs.filters_), rtol=1e-5, atol=1e-6)
+
+
+def test_xdawn_with_templates_before_covariances(X):
+    y = np.arange(30) % 3
+    X = X + np.sin(np.arange(50) / 3) * y[:, None, None]
+    theirs = XdawnCovariances(nfilter=2, estimator="oas").fit(X[:20], y[:20])
+    ours = make_pipeline(Xdawn(2, templates=True), Covariances(metric="none")).fit(X[:20], y[:20])
+    signs = np.sign(np.sum(ours[0].matrices_[0] * theirs.Xd_.filters_, axis=1))  # of filters, which are arbitrary
+    signs = np.tile(signs, 2)
+    np.testing.assert_allclose(
+        ours.transform(X) * np.outer(signs, signs), theirs.transform(X), rtol=1e-4, atol=1e-5 * np.abs(X).max() ** 2
+    )
 
 
 def test_their_tangent_space_before_our_classifier(X):

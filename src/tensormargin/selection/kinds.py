@@ -28,6 +28,8 @@ from ..transformers import (
     TensorKernel,
     TensorScaler,
     TensorUnion,
+    Whiten,
+    Xdawn,
     checked_mode,
 )
 
@@ -135,6 +137,11 @@ def _square(shape: Shape) -> bool:
     return len(shape) == 2 and 1 < shape[0] == shape[1]
 
 
+def _channels_first(shape: Shape) -> bool:
+    """Return whether samples may be a few channels x time."""
+    return len(shape) == 2 and 1 < shape[0] <= 128
+
+
 def _kernel(width: float = 1.0, most: int | None = _KERNEL_FEATURES) -> Callable[[Shape, float | None], Any]:
     """Return the kernel of scaled entries without outliers, this many times as wide as samples are apart on average."""
     return lambda shape, sfreq: make_pipeline(
@@ -155,7 +162,12 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         "smoother": Way(_smooth(3 / 32), lambda shape: len(shape) > 1 and shape[-1] > 4, linear=True),
         "blurred": Way(_blur(1.0), _wide, linear=True),
         "more blurred": Way(_blur(2.0), lambda shape: min(_sizes(shape)) > 8, linear=True),
-        "covariances": Way(lambda shape, sfreq: Covariances(), lambda shape: len(shape) == 2 and 1 < shape[0] <= 128),
+        "whitened": Way(lambda shape, sfreq: make_pipeline(Whiten(0), Smooth(2.0)), _channels_first, linear=True),
+        "covariances": Way(lambda shape, sfreq: Covariances(), _channels_first),
+        "evoked": Way(
+            lambda shape, sfreq: make_pipeline(Xdawn(4, templates=True), Covariances()),
+            lambda shape: _channels_first(shape) and shape[-1] >= 12,
+        ),
         "power": Way(
             lambda shape, sfreq: BandPower(min(max(shape[-1] // 4, 3), 64), sfreq), lambda shape: shape[-1] >= 12
         ),
@@ -225,10 +237,18 @@ _ALONG_TIME = (
     ("channels scaled", "smoothed"),
 )
 
+_OF_ELECTRODES = (
+    ("raw", "channels scaled", "smoothed", "smoother", "whitened", "covariances", "evoked", "power", "patterns"),
+    _ALONG_TIME[1],
+    ("channels scaled", "smoothed", "whitened"),
+)
+"""Side by side with the others, "evoked" brings 85 instead of 73 % on 200 simulated potentials. But its filters are
+learned from the labels: with 64 channels and 49 training samples (eeg_alcoholism) all together fell from 87 to 77 %."""
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "series": Kind("time series", "channels x time", *_ALONG_TIME),
-        "eeg": Kind("EEG", "electrodes x time", *_ALONG_TIME),
+        "eeg": Kind("EEG", "electrodes x time", *_OF_ELECTRODES),
         "volume": Kind(
             "volumes",
             "voxels in space",

@@ -11,7 +11,7 @@ import numpy as np
 from ...data import NO_METADATA, Axes, Axis, Metadata, fitted
 from ...runtime import Array, FloatArray, as_array, as_like, cast, computed, join_with_and, like, namespace, to_host
 from ..preparation._base import KeepsTensors, LearnsFromLabels, checked_choice, checked_count, checked_number
-from ..preparation._passes import added, number_and_sum, reduced, statistics, widest
+from ..preparation._passes import added, floating, number_and_sum, reduced, statistics, widest
 from ..preparation.resizing import apply_matrices, matrices_fit
 from ..preparation.scaling import TensorScaler
 from .covariances import check_shrinkage, matrix_power, shrunk
@@ -413,7 +413,7 @@ def _given_basis(basis: Any, size: int) -> FloatArray:
     return given.astype(np.float64)
 
 
-@fitted.attributes(classes_=fitted.labels())
+@fitted.attributes(classes_=fitted.labels(), templates_=fitted.floats(...) | fitted.ABSENT)
 @dataclass(eq=False, repr=False)
 class Xdawn(LearnsFromLabels, MapsModes):
     """Spatial filters that enhance the responses evoked in each class (Rivet et al. 2009).
@@ -427,6 +427,10 @@ class Xdawn(LearnsFromLabels, MapsModes):
         Number of filters per class.
     mode : int or str, default=0
         Mode of the channels, counted from 0; negative numbers count from the last. Or its name, if samples have names.
+    templates : bool, default=False
+        Whether the filtered mean of each class comes in front of the filtered channels of every sample, as further
+        channels. Covariances of such samples also tell how much a sample is like each mean, in the phase that all
+        trials of a class share (Barachant and Congedo 2014): without templates that is lost.
 
     Attributes
     ----------
@@ -435,18 +439,30 @@ class Xdawn(LearnsFromLabels, MapsModes):
     matrices_ : list of ndarray
         The filters as rows, ``n_filters`` for each class.
     modes_ : tuple of int
+    templates_ : ndarray
+        With ``templates``: the mean of each class by the filters of that class, in the order of the filters.
+
+    References
+    ----------
+    Rivet, Souloumiac, Attina and Gibert, "xDAWN algorithm to enhance evoked potentials: application to brain-computer
+    interface", IEEE Transactions on Biomedical Engineering 56, 2009.
+    Barachant and Congedo, "A plug&play P300 BCI using information geometry", arXiv:1409.0107, 2014.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tensormargin.transformers import Xdawn
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensormargin.transformers import Covariances, Xdawn
     >>> X, y = np.random.default_rng(0).normal(size=(50, 6, 100)), np.arange(50) % 2
     >>> Xdawn(2).fit_transform(X, y).shape
     (50, 4, 100)
+    >>> make_pipeline(Xdawn(2, templates=True), Covariances(metric="tangent")).fit_transform(X, y).shape
+    (50, 8, 8)
     """
 
     n_filters: int = 4
     mode: int | str = 0
+    templates: bool = False
 
     def _matrix(self, X: Any, mode: int, size: int) -> Array:
         from scipy.linalg import eigh
@@ -456,21 +472,57 @@ class Xdawn(LearnsFromLabels, MapsModes):
         noise = shrunk(mode_moments(X, mode).covariance, 1.0, 0.0, 1e-10)  # a constant channel has no inverse
         noise += np.eye(size) * (np.trace(noise) == 0)
         sums = statistics(X, number_and_sum, added, codes)
-        filters = []
+        filters, templates = [], []
         for number, total in computed(*(one for _, one in sorted(sums.items()))):
             evoked = to_host(total) / number
             fibres = np.moveaxis(evoked, mode, 0).reshape(size, -1)
             signal = np.atleast_2d(np.cov(fibres, bias=True)) if fibres.shape[1] > 1 else fibres @ fibres.T
             best = eigh(signal, noise)[1].T[::-1][:count]
             filters.append(best / np.linalg.norm(best, axis=1, keepdims=True))
+            templates.append(np.moveaxis(np.tensordot(filters[-1], evoked, (1, mode)), 0, mode))
+        self.__dict__.pop("templates_", None)
+        if self.templates:
+            self.templates_ = like(np.concatenate(templates, axis=mode), X)
         return np.concatenate(filters)
+
+    def _shape_out(self) -> tuple[int, ...]:
+        shape = list(super()._shape_out())
+        if self.templates:
+            shape[self.modes_[0]] *= 2
+        return tuple(shape)
+
+    def _fits(self) -> dict[str, Any]:
+        shape, before = super()._shape_out(), self.sample_shape_in_[self.modes_[0]]
+        there = getattr(self, "templates_", None)
+        return {
+            **super()._fits(),
+            "matrices_": [matrix.shape for matrix in self.matrices_] == [(shape[self.modes_[0]], before)],
+            "templates_": getattr(there, "shape", None) == (shape if self.templates else None),
+        }
+
+    def _change(self, X: Any, metadata: Metadata = NO_METADATA) -> Any:
+        filtered = super()._change(X, metadata)
+        if not self.templates:
+            return filtered
+        xp, templates = namespace(filtered), as_like(self.templates_, filtered, floating(filtered))
+        repeated = xp.broadcast_to(templates, (filtered.shape[0], *templates.shape))
+        return xp.concat([repeated, filtered], axis=self.modes_[0] + 1)
+
+    def pull_back(self, weight: Any) -> Array:
+        if self.templates:  # which are the same in all samples, and add a constant to scores
+            mode = self.modes_[0]
+            weight = as_array(weight)[(*[slice(None)] * mode, slice(self.templates_.shape[mode], None), ...)]
+        return super().pull_back(weight)
 
     def _mapped_axis(self, axis: Axis, matrix: Array) -> Axis:
         count = len(matrix) // len(self.classes_)
-        return Axis("filter", "", [f"{label} {k + 1}" for label in to_host(self.classes_) for k in range(count)])
+        names = [f"{label} {k + 1}" for label in to_host(self.classes_) for k in range(count)]
+        return Axis("filter", "", names if not self.templates else [*(f"mean of {name}" for name in names), *names])
 
     def words(self) -> str:
-        return f"{self._along()} was filtered by Xdawn ({self.n_filters} filters per class, from the training samples)"
+        more = ", with the mean of each class beside each sample" if self.templates else ""
+        filters = f"{self.n_filters} filters per class, from the training samples"
+        return f"{self._along()} was filtered by Xdawn ({filters}){more}"
 
 
 class Moments(NamedTuple):
