@@ -525,12 +525,8 @@ def test_folds_are_stratified_shuffled_and_no_more_than_there_are_samples():
     [
         ([0, 0, 2, 2, 1], None, "2 samples of each class, and class 1 has 1. Leave that class out"),
         ([0, 0, 3, 3, 1, 1], [0, 1, 0, 1, 2, 2], "2 groups of each class, and class 1 has 1. Leave that class out"),
-        (["a", "b", "b", "c", "d", "d"], None, "a, c have 1. Leave those classes out (--exclude-classes a,c), or"),
-        (
-            [*"abcdefghi", *2 * "yz"],
-            None,
-            "a, b, c, d, e, f, g, h and 1 more have 1. Leave those classes out (--drop-r",
-        ),
+        (["a", "b", "b", "c", "d", "d"], None, "'a', 'c' have 1. Leave those classes out (--exclude-classes a,c), or"),
+        ([*"abcdefghi", *2 * "yz"], None, "'f', 'g', 'h' and 1 more have 1. Leave those classes out (--drop-r"),
         ([0, 0, 0, 1], None, "class 1 has 1. Bring more samples"),
         ([0, 0, 1, 1], [0, 0, 1, 1], "0, 1 have 1. Name smaller groups (runs, blocks)"),
         ([0, 0, 1, 1], [0, 0, 0, 0], "all samples are in one group, and groups are never divided. Name smaller groups"),

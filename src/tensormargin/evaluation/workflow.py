@@ -290,9 +290,12 @@ def check_folds(samples: SampleSet, plan: FitPlan) -> None:
         raise BadFileError(f"{samples.source}: a classifier needs samples of at least two classes; got one, {y[0]}")
     if why := no_classes(y, in_folds=True):
         raise BadFileError(f"{samples.source}: labels {why}")
-    splits_of(plan.folds, y, groups, plan.seed)
-    if plan.outer_folds:
-        checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)
+    try:
+        splits_of(plan.folds, y, groups, plan.seed)
+        if plan.outer_folds:
+            checked_outer_splits(plan.outer_folds, y, groups, plan.repeats, plan.seed)
+    except ValueError as error:
+        raise BadFileError(f"{samples.source}: {error}") from error
 
 
 def _check_rank(plan: FitPlan, shape: Any) -> None:

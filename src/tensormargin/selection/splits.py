@@ -82,18 +82,18 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
 
 def _too_few(cv: Any, labels: Array, counts: Array, groups: Array | None) -> str:
     """Return the message about too few folds, or about classes that have one sample (group) each."""
-    kind, alone = "samples" if groups is None else "groups", [str(label) for label in labels[counts < 2]]
+    kind, alone = "samples" if groups is None else "groups", labels[counts < 2].tolist()
     rule = f"cross-validation needs at least 2 folds and 2 {kind} of each class"
     if not alone:
         return f"{rule}; got cv={cv!r}"
-    which = listed(alone, most=_NAMED)
+    which = listed(map(repr, alone), most=_NAMED)
     rule += f", and {f'classes {which} have' if len(alone) > 1 else f'class {which} has'} 1"
     smaller = "Name smaller groups (runs, blocks) with groups (--groups), or none (--no-groups) if all samples are "
     if groups is not None and len(np.unique(groups)) == 1:
         return f"all samples are in one group, and groups are never divided. {smaller}independent"
     if len(labels) - len(alone) < 2:  # who leaves them out has nothing to tell apart
         return f"{rule}. {f'{smaller}independent, or bring' if groups is not None else 'Bring'} more {kind}"
-    option = f"--exclude-classes {','.join(alone)}" if len(alone) <= _NAMED else "--drop-rare 2"
+    option = f"--exclude-classes {','.join(map(str, alone))}" if len(alone) <= _NAMED else "--drop-rare 2"
     return f"{rule}. Leave {'those classes' if len(alone) > 1 else 'that class'} out ({option}), or bring more {kind}"
 
 
