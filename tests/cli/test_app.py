@@ -116,6 +116,18 @@ def test_only_the_page_itself_sends_requests(address, headers, tmp_path):
         assert sent(address, Sec_Fetch_Dest="iframe", **headers)[1] == 403
 
 
+def test_a_link_from_elsewhere_may_open_the_page_and_nothing_else(address):
+    for method, status in (("GET", 200), ("OPTIONS", 403)):
+        given = Request(address, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}, method=method)
+        try:
+            with urlopen(given, timeout=60) as answer:
+                found = answer.status
+        except HTTPError as error:
+            with error:
+                found = error.code
+        assert (method, found) == (method, status)
+
+
 @pytest.mark.parametrize("option", ["a\0b", "\ud800", "x" * 200_000], ids=["NUL", "surrogate", "long"])
 def test_an_option_that_no_system_passes_on_is_refused(address, option):
     fits = [

@@ -103,7 +103,8 @@ def make_app(runs: Runs, token: str) -> flask.Flask:
             flask.abort(403, "open the address that `tensormargin app` has printed; it holds a token")
         # A report knows the token from its own address. Browsers say who sends a request; other programs do not.
         from_page = request.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
-        opened = request.endpoint == "page.index" and request.headers.get("Sec-Fetch-Dest") == "document"
+        looks = request.method == "GET" and request.endpoint == "page.index"
+        opened = looks and request.headers.get("Sec-Fetch-Dest") == "document"
         origin = f"http://{request.host}"
         if request.headers.get("Origin", origin) != origin or not (from_page or opened):
             flask.abort(403, "only the page of `tensormargin app` itself may send requests")
