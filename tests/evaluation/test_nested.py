@@ -382,7 +382,7 @@ def test_the_reference_takes_the_samples_as_they_are_and_the_matched_one_the_cho
     found = nested_evaluation(model, X, y, cv=splits)
     assert found.matched.accuracy > 0.9 > 0.8 > found.reference
     for fold, (train, test) in zip(found.folds, splits, strict=True):
-        inner = clone(model).set_params(preparation=None).splits(y[train])
+        inner = clone(model).set_params(preparation=None).splits(y[train], X=X[train])
         for own, predicted in ((tried[0], found.reference_predicted), (tried[1], found.matched_predicted)):
             flat = contender("LinearSVC").behind(own)
             best = choose(flat, candidate_scores(flat, Labelled(X[train], y[train]), inner).T).estimator

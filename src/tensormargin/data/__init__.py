@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .covariates import COVARIATE, Coding, check_no_decimal_commas, is_missing
     from .epochs import channels_of_data, describe_left_out, unit_of_channels
     from .fingerprints import fingerprint
-    from .leakage import LeakageWarning, blocks_in_time, content_ranks, copies_in, describe_confounds
+    from .leakage import LeakageWarning, blocks_in_time, content_ranks, describe_confounds
     from .leakage import describe_duplicates, describe_giveaways, describe_order, giveaway_channels, log_arrangements
     from .leakage import warn_of_duplicates, warn_of_leakage
     from .limits import DEFAULT_RULES, MOST_DEPTH, MOST_MEMBERS, MOST_PAGES, BadFileError, DamagedFileError, FileRules

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import Array, dtype_of, escaped, is_foreign, is_lazy, like, listed, namespace, rows_of, to_host
+from ..runtime import Array, dtype_of, escaped, is_lazy, listed, namespace, rows_of, to_host
 from .axes import CHANNELS, Axis
 from .conversion import is_ragged
-from .sample_summaries import digests, signatures, survey, views_by_name, with_near_copies
+from .sample_summaries import digests, probes_of, signatures, survey, views_by_name, with_near_copies
 from .validation import Metadata, checked_groups, chunked_along_samples, names_of
 from .views import COVARIATES, Views, views_or_array, views_or_samples
 
-_PROBES = 64  # entries per sample that are compared first; samples that differ rarely agree in all of them
 _BYTES_AT_ONCE = 2**26
 _TESTS_NOTHING = "where a copy is in the training set, a test sample tests nothing"
 _CHANCE = 1e-4  # probability that labels in random order would look like this; below, it is no coincidence
@@ -67,7 +66,7 @@ def content_ranks(X: Any) -> Array:
         return with_near_copies(contents, survey(chunked_along_samples(X)).signatures)
     if is_ragged(X):
         return with_near_copies(contents, np.concatenate([signatures(np.asarray(one)[None]) for one in X]))
-    directions = signatures(_probes(X))
+    directions = signatures(probes_of(X))
     found = with_near_copies(contents, directions)
     if np.array_equal(found, contents) and np.isfinite(directions).all():  # the rest need not be read
         return contents
@@ -78,17 +77,15 @@ def content_ranks(X: Any) -> Array:
 
 def _exact_ranks(X: Any) -> Array:
     """Return the same for copies with identical entries."""
-    if is_lazy(X):
-        return _ranks(survey(chunked_along_samples(X)).digests)
     if is_ragged(X):
         digests = zip(X, sample_digests(X), strict=True)
         return _ranks(np.array([f"{one.shape} {one.dtype} {digest.hex()}" for one, digest in digests]))
-    probes = _probes(X)
+    probes = survey(chunked_along_samples(X)).probes if is_lazy(X) else probes_of(X)
     keys = probes.view(np.dtype((np.void, probes.dtype.itemsize * probes.shape[1])))
     _, alike, counts = np.unique(keys, return_inverse=True, return_counts=True)
     alike = alike.ravel()
     rows = np.flatnonzero(counts[alike] > 1)
-    if not len(rows) or prod(X.shape[1:]) <= _PROBES:
+    if not len(rows) or prod(X.shape[1:]) <= probes.shape[1]:
         return alike
     keys = np.zeros((len(alike), 3), np.uint64)
     keys[:, 0] = alike
@@ -99,12 +96,6 @@ def _exact_ranks(X: Any) -> Array:
 def _ranks(keys: Array) -> Array:
     """Return the rank of each row among the distinct rows."""
     return np.unique(keys, axis=0, return_inverse=True)[1].ravel()
-
-
-def copies_in(X: Any) -> Array | None:
-    """Return the `content_ranks` of samples if some are copies of others, otherwise None."""
-    contents = content_ranks(X)
-    return contents if contents.max(initial=-1) + 1 < len(contents) else None
 
 
 def describe_duplicates(
@@ -138,18 +129,6 @@ def warn_of_duplicates(X: Any, groups: Any = None, stacklevel: int = 3, kept: bo
     message = describe_duplicates(X, groups, kept)
     if message is not None:
         warnings.warn(message, LeakageWarning, stacklevel=stacklevel)
-
-
-def _probes(X: Any) -> Array:
-    """Return a few entries of each sample."""
-    shape = X.shape[1:]
-    positions = np.unique(np.linspace(0, prod(shape) - 1, _PROBES).astype(np.intp))
-    if is_foreign(X):
-        xp = namespace(X)
-        probes = to_host(xp.take(xp.reshape(X, (X.shape[0], -1)), like(positions, X), axis=1))
-    else:  # avoids copying non-contiguous samples
-        probes = X[(slice(None), *np.unravel_index(positions, shape))]
-    return np.ascontiguousarray(probes)
 
 
 def sample_digests(X: Any, rows: Array | None = None) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..runtime import Array, as_array, computed, dtype_of, is_lazy, to_host
+from ..runtime import Array, as_array, computed, dtype_of, is_foreign, is_lazy, like, namespace, to_host
 from .conversion import is_ragged, shape_of_samples
 from .scale import ONE
 from .validation import chunked_along_samples
@@ -26,6 +26,7 @@ FLOOR = 1e-6  # standard deviation of a constant sample, relative to the scale o
 
 _MOST_ENTRIES = 2**15  # of a sample that are described; of larger ones every second, third, ... along each mode
 _BYTES_AT_ONCE, _COPIED_ENTRIES = 2**24, 2**17
+_COMPARED_FIRST = 64  # entries
 _FEW = 7  # entries that NumPy adds one after the other, whatever their strides
 _KEPT = 4  # surveys
 ROUNDING = 1e-5  # relative difference of copies: single precision leaves 1e-7, six digits of text 5e-6
@@ -186,12 +187,13 @@ def _means(part: Array, grid: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Survey:
-    """The smallest and largest entry of the samples, a checksum of each (equal rows for copies), and `signatures`."""
+    """The smallest and largest entry of the samples; of each a checksum (equal rows for copies), and what follows."""
 
     minimum: float
     maximum: float
     digests: Array
     signatures: Array
+    probes: Array
 
 
 _known: OrderedDict[str, Survey] = OrderedDict()  # by the name of the array, which says what it is computed from
@@ -207,6 +209,7 @@ def survey(X: Any) -> Survey:
         max(one.maximum for one in found),
         np.concatenate([one.digests for one in found]),
         np.concatenate([one.signatures for one in found]),
+        np.concatenate([one.probes for one in found]),
     )
     _known[X.name] = result
     while len(_known) > _KEPT:
@@ -233,12 +236,12 @@ def _not_finite(part: Array) -> Array:
 
 def _of_chunk(part: Array) -> Survey:
     if not part.size:
-        return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64), np.empty((0, SIGNATURE)))
+        return Survey(np.inf, -np.inf, np.empty((0, 2), np.uint64), np.empty((0, SIGNATURE)), np.empty((0, 1)))
     rows = np.ascontiguousarray(part).reshape(len(part), -1)
     there = rows[~np.isnan(rows)] if np.isnan(rows.min()) else rows  # NaN, in samples that lack a view, does not count
     ends = float(there.min(initial=np.inf)), float(there.max(initial=-np.inf))
     checksums = np.frombuffer(b"".join(digests(rows)), np.uint64).reshape(-1, 2)
-    return Survey(*ends, checksums, signatures(rows))
+    return Survey(*ends, checksums, signatures(rows), probes_of(rows))
 
 
 def digests(samples: Array, dtype: str | None = None, size: int = 16) -> list[bytes]:
@@ -260,6 +263,18 @@ def digests(samples: Array, dtype: str | None = None, size: int = 16) -> list[by
         checksum.update(entries[row * width : (row + 1) * width])
         found.append(checksum.digest())
     return found
+
+
+def probes_of(X: Any) -> Array:
+    """Return a few entries of each sample: samples that differ rarely agree in all of them."""
+    shape = X.shape[1:]
+    positions = np.unique(np.linspace(0, prod(shape) - 1, _COMPARED_FIRST).astype(np.intp))
+    if is_foreign(X):
+        xp = namespace(X)
+        probes = to_host(xp.take(xp.reshape(X, (X.shape[0], -1)), like(positions, X), axis=1))
+    else:  # avoids copying non-contiguous samples
+        probes = X[(slice(None), *np.unravel_index(positions, shape))]
+    return np.ascontiguousarray(probes)
 
 
 def signatures(samples: Array) -> Array:

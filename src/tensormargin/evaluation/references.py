@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from ..data import NO_METADATA, Metadata, Views, copies_in, is_ragged
+from ..data import NO_METADATA, Metadata, Views, content_ranks, is_ragged
 from ..fitting import SampleSpan, predicted_codes, sample_array
 from ..inspection import fit_model
 from ..runtime import Array, Deadline, FloatArray, available_bytes, is_lazy
@@ -82,7 +82,7 @@ class Reference:
         model = self.model
         if isinstance(model, TensorMarginClassifierCV) and isinstance(model.random_state, int | np.integer):
             return model.splits(samples.y, samples.groups, X)
-        return splits_of(5, samples.y, samples.groups, self.seed, None if X is None else copies_in(X))
+        return splits_of(5, samples.y, samples.groups, self.seed, None if X is None else content_ranks(X))
 
     @property
     def _can_be_flattened(self) -> bool:

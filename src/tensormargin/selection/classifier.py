@@ -31,7 +31,7 @@ from ..data import (
     check_scale,
     checked_training,
     columns_in,
-    copies_in,
+    content_ranks,
     fitted,
     giveaway_channels,
     samples_as_fitted,
@@ -135,8 +135,9 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         gives alternatives to choose from, with None for the original samples. For several views it takes Views.
     cv : int, splitter, iterable or None, default=None
         Cross-validation splits. An integer (None: 5) means stratified folds, shuffled by ``random_state``, which keep
-        groups together if ``groups`` are passed to ``fit``. If a class has fewer samples (or groups) than that, the
-        folds are as many, and repeated with other shuffles.
+        groups together if ``groups`` are passed to ``fit``, and copies of a sample otherwise. They do not depend on the
+        order of the samples. If a class has fewer samples (or groups) than that, the folds are as many, and repeated
+        with other shuffles.
     scoring : str, callable or None, default=None
         Any scikit-learn scorer; None for accuracy. For a scorer that needs probabilities ("neg_log_loss",
         "roc_auc_ovr") these are calibrated on the held-out samples of the other splits; as long as a candidate has no
@@ -470,7 +471,7 @@ class TensorMarginClassifierCV(AccuracyMixin, NotebookMixin, BaseEstimator):
         self, y: Array, groups: Array | None, X: Any, rng: np.random.RandomState
     ) -> tuple[list[Split], int]:
         alone = X is not None and groups is None and self._makes_folds
-        return repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1), copies_in(X) if alone else None)
+        return repeated_splits(self.cv, y, groups, rng.randint(2**31 - 1), content_ranks(X) if alone else None)
 
     @property
     def _makes_folds(self) -> bool:

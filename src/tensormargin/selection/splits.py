@@ -49,8 +49,9 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
     """Return the splits of a cross-validation.
 
     An integer ``cv`` means shuffled stratified folds, which keep groups together if there are any, otherwise samples of
-    one class with equal ``contents``, that is, copies (`leakage.copies_in`). There are at most as many
-    folds as the smallest class has samples (groups). Copies are separated if a class has nothing else.
+    one class with equal ``contents``, that is, copies (`leakage.content_ranks`). Given contents, folds do not depend on
+    the order of the samples. There are at most as many folds as the smallest class has samples (groups). Copies are
+    separated if a class has nothing else.
 
     Examples
     --------
@@ -72,10 +73,11 @@ def splits_of(cv: Any, y: Array, groups: Array | None, random_state: int, conten
         if contents is not None:  # the first of each set of copies in one class stands for the others
             pairs = np.column_stack([np.unique(y, return_inverse=True)[1], contents])
             _, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-            if _class_sizes(y[first], None)[1].min() > 1:  # a single set cannot be in training and test sets
-                splits = splits_of(cv, y[first], None, random_state)
-                which = which.ravel()
-                return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
+            if _class_sizes(y[first], None)[1].min() == 1:  # a single set cannot be in training and test sets
+                first = np.lexsort(pairs.T[::-1])
+                which = np.argsort(first)
+            splits, which = splits_of(cv, y[first], None, random_state), which.ravel()
+            return [(np.flatnonzero(np.isin(which, a)), np.flatnonzero(np.isin(which, b))) for a, b in splits]
         return list(StratifiedKFold(folds, shuffle=True, random_state=random_state).split(rows, y))
     return _group_splits(folds, y, groups, random_state)
 
