@@ -122,12 +122,16 @@ def test_series_of_different_lengths():
 
 
 def test_convolutions_are_minirockets():
-    """With the same channels and thresholds, every feature is MiniRocket's (up to ties in single precision)."""
+    """With the same channels and thresholds, every feature is MiniRocket's (up to ties in single precision).
+
+    MiniRocket continues samples with zeros, which are the means of centred channels.
+    """
     from aeon.transformations.collection.convolution_based import MiniRocket
 
     from tensormargin import Convolutions
 
     series = np.random.default_rng(1).standard_normal((6, 4, 60)).cumsum(axis=2)
+    series -= series.mean(axis=2, keepdims=True)
     theirs = MiniRocket(n_kernels=84 * 20, random_state=0).fit(series)
     counts, channels, dilations, per_dilation, biases = theirs.parameters
     ours = Convolutions().fit(series)
