@@ -160,6 +160,20 @@ def test_peaks_are_told_by_the_names_of_channels_and_times(tmp_path):
     assert row[2] == "'=1+1, -200 ms"
 
 
+def test_modes_that_no_source_names_are_those_of_the_kind_of_samples(tmp_path):
+    X, y, _ = event_related()
+    np.savez(tmp_path / "bare.npz", X=X, y=y)
+    plain = ("--linear", "--kind", "eeg", "--sfreq", SFREQ, "--folds", 2, "--outer-folds", 0)
+    with fewer_models():
+        assert run("fit", tmp_path / "bare.npz", *plain).returncode == 0
+    page = (tmp_path / "bare.html").read_text()
+    assert "axes of the samples: channel x time (s)." in page
+    assert '"name": "time"' in page
+    assert run("maps", tmp_path / "bare.skops", "-o", tmp_path / "maps").returncode == 0
+    heads, first, *_ = csv.reader((tmp_path / "maps" / "pattern-clusters.csv").read_text().splitlines())
+    assert re.fullmatch(r"channel 2, \d+ ms", first[heads.index("at")])
+
+
 def test_small_numbers_are_in_microvolts_or_powers_of_ten(tmp_path):
     X, y, groups = event_related()
     model = TensorMarginClassifier("cp", 1).fit(X, y)

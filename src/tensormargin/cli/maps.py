@@ -92,7 +92,7 @@ def _write(
     """Write all maps and return their files."""
     from ..inspection import ModelChain, NotAffineError, weight_maps
     from ..plots import fitting_axes
-    from ..report import ModelMaps, read_anatomy
+    from ..report import ModelMaps, named_axes, read_anatomy
 
     chain, about = ModelChain.of(loaded.model), loaded.facts["about"]
     affine, space = (about.get(name) if samples is None else getattr(samples, name) for name in ("affine", "space"))
@@ -105,7 +105,8 @@ def _write(
     check_outputs((given.model, *given.data), {folder / "pattern.png", *there})
     folder.mkdir(parents=True, exist_ok=True)
     written, stored = list[Path](), loaded.facts.get("sample_shape") or ()
-    axes = chain.axes_of_patterns(samples.axes if loaded.axes is None and samples is not None else loaded.axes)
+    known = samples.axes if loaded.axes is None and samples is not None else loaded.axes
+    axes = chain.axes_of_patterns(named_axes(known, loaded.facts))
 
     def shape(view: str) -> tuple[int, ...]:  # an affine is that of the samples, not of what steps make of them
         return tuple((stored.get(view) or ()) if isinstance(stored, dict) else stored)

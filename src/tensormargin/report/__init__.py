@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .sentences import beats_chance, format_halves
     from .sentences import describe_chosen, describe_model, evaluation_lines, format_differences, statements
     from .sentences import format_difference, without_views_line
-    from .viewer import Display, ModelMaps, read_anatomy
+    from .viewer import Display, ModelMaps, named_axes, read_anatomy
 
 __all__ = [
     "Display", "Lead", "Page", "comparison_page", "describe_chosen", "describe_model", "evaluation_lines",

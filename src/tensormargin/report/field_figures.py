@@ -83,7 +83,7 @@ def field_section(found: ModelMaps, problems: Sequence[int], sample_axes: AnyAxe
         means = _means(found) if view == "" and found.patterns else {}
         if figures == COLOURS:
             return _colours(modes, means)
-        if figures is None or (figures == IMAGE and not on_samples and any(axis.says_nothing for axis in modes)):
+        if figures is None or (figures == IMAGE and not on_samples and any(axis.values is None for axis in modes)):
             continue
         wanted[view] = figures
         own, named = in_units(own, texts, found.unit_of(view) if found.patterns else None)

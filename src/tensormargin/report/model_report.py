@@ -25,7 +25,7 @@ from ..runtime import Array, counted, join_with_and, percent, short_number
 from . import sections, sentences
 from .field_figures import field_section, single_axes
 from .page import Page, Picture, Section, factor_pictures, picture, table
-from .viewer import Display, ModelMaps, affine_of, map_content, n_shown
+from .viewer import Display, ModelMaps, affine_of, map_content, n_shown, named_axes
 
 _MOST_PICTURES = 6
 _MOST_NAMED = 4  # classes in the title
@@ -72,7 +72,7 @@ def model_page(
     given = None if samples is None else samples.axes
     if isinstance(axes, Mapping) and isinstance(given, Mapping):  # the model may know those of some views only
         axes = {**given, **{name: own for name, own in axes.items() if own is not None}}
-    axes = given if axes is None else axes
+    axes = named_axes(given if axes is None else axes, facts)
     fitted = fitted_sections(ModelMaps(model, samples, patterns, about.get("training")), about, axes, display)
     with_maps = any(section.content.get("maps") for section in fitted)
     evaluated = evaluation is not None

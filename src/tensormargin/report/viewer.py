@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ import numpy as np
 
 from ..data import (
     DEFAULT_RULES,
+    AnyAxes,
     Axes,
+    Axis,
     FileRules,
     Metadata,
     Orientation,
@@ -187,6 +189,19 @@ class ModelMaps:
         """The shape of a sample; that which the model has stored if there are none."""
         shape: Any = self.chain.sample_shape if self.samples is None else self.samples.sample_shape
         return tuple(shape or ())
+
+
+def named_axes(axes: AnyAxes, facts: Mapping[str, Any]) -> AnyAxes:
+    """Return the axes of samples; where their source names no mode, channel and time of the kind that was fitted."""
+    plan, shape = facts.get("about", {}).get("plan") or {}, facts.get("sample_shape")
+    if isinstance(axes, Mapping) or plan.get("kind") not in ("eeg", "series") or any(axis.name for axis in axes or ()):
+        return axes
+    if not isinstance(shape, Sequence) or len(shape) != 2 or list(shape) != list(plan.get("shape") or ()):
+        return axes
+    time, sfreq, known = int(plan.get("time", -1)) % 2, plan.get("sfreq"), list(axes or (Axis(), Axis()))
+    if sfreq and shape[time] and known[time].values is None:
+        known[time] = Axis("", "s", np.arange(shape[time]) / sfreq)
+    return tuple(replace(axis, name="time" if mode == time else "channel") for mode, axis in enumerate(known))
 
 
 def affine_of(samples: SampleSet | None, about: Mapping[str, Any], view: str | None = None) -> Any:
