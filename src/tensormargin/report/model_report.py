@@ -119,7 +119,7 @@ def fitted_sections(
         problems.sort(key=lambda k: -margins[k].cantelli.value)
     hardest, whose = problems[:_MOST_PICTURES], _whose(about.get("data"), samples)
     figures = field_section(maps, hardest, axes)
-    first = None if figures else next(iter(maps.patterns), None)
+    first = None if figures else next((name for name in maps.patterns if name in maps.chain.views_with_pattern), None)
     shown = [
         figures,
         _maps(maps, about, whose, axes, display),
