@@ -66,7 +66,7 @@ class TestTables:
     def test_on_the_command_line_they_follow_the_option(self, runs):
         quick = ("--decomposition", "cp", "--rank", "1", "--folds", "2", "--outer-folds", "0", "--no-report")
         data = ("run-1.nii.gz", "run-2.nii.gz", "--events", "run-1.tsv", "run-2.tsv", "--groups", "file")
-        done = run("fit", *data, *quick, cwd=runs)
+        done = run("fit", *data, *quick, "-o", "run-1.skops", cwd=runs)
         assert done.returncode == 0, done.stderr
         assert "16 samples of 3 x 4 x 2, 2 classes" in done.stderr
         done = run("predict", "run-1.skops", "run-3.nii.gz", "--events", "run-3.tsv", "-o", "p.csv", cwd=runs)
@@ -184,7 +184,7 @@ class TestConfoundsOfRuns:
         done = run("fit", *data, "--run-confounds-from", "motion-1.tsv", *quick, cwd=runs)
         assert "--run-confounds-from) must be one table per recording" in done.stderr
         tables = ("--run-confounds-from", "motion-1.tsv", "--run-confounds-from", "motion-2.tsv")
-        done = run("fit", *data, *tables, *quick, cwd=runs)
+        done = run("fit", *data, *tables, *quick, "-o", "run-1.skops", cwd=runs)
         assert done.returncode == 0, done.stderr
         assert load_model(runs / "run-1.skops").loading["run_confounds"] == ["*"]
 

