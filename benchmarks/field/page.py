@@ -63,11 +63,11 @@ Nothing is tuned in them:
 - QUANT (aeon): quantiles over dyadic intervals and extra trees, as its authors set them.
 """
 
-_OF_TIMES = """Of choosing hyperparameters, fitting and predicting, on one core, for the first split of {} tasks. Made
-by `python -m benchmarks.field --timing` ([rows](../benchmarks/results/field_times.csv)): {}. A fit to a
-few samples comes before, so that no import and no compilation is in it, for any method. The tasks of
-longest duration are not among these, and the machine was also used for other things. The column
-processor_seconds of [all rows](../benchmarks/results/field.csv), which stood here up to 0.2, has
+_OF_TIMES = """Of choosing hyperparameters, fitting and predicting, on one core, for the first split of {} tasks.
+Medians are over the tasks that a method can take. Made by `python -m benchmarks.field --timing`
+([rows](../benchmarks/results/field_times.csv)) on a machine that did nothing else, twelve at a time on 16
+cores. A fit to a few samples comes before, so that no import and no compilation is in it, for any method.
+The column processor_seconds of [all rows](../benchmarks/results/field.csv), which stood here up to 0.2, has
 imports and compilation of aeon and pyRiemann in it, but not those of the other methods: 3.3 s for
 QUANT, 4.8 to 6.0 s for MiniRocket, 6.8 s for MultiRocket-Hydra and 4.5 s for tangent space, of medians
 of 4.7, 5.6, 7.2 and 5.0 s."""
@@ -298,7 +298,7 @@ def _times(times: Sequence[Row]) -> list[str]:
         "|---|" + "---|" * len(medians),
         f"| seconds | {' | '.join(f'{seconds:.2f}' for seconds in medians.values())} |",
         "",
-        *wrap(_OF_TIMES.format(len(tasks), ", ".join(tasks)), 120),
+        *wrap(_OF_TIMES.format(len(tasks)), 120),
     ]
 
 

@@ -294,15 +294,15 @@ class TestChosenModels:
     """The search calibrates on the scores that it has chosen by: the best of several at chance seems to be better."""
 
     def test_a_search_at_chance_is_little_more_confident_than_right(self):
-        """Without shrinkage, 53.3 %."""
+        """Over 24 data sets, 51.2 %; without shrinkage, 53.5 %."""
         grid = {"decompositions": ("cp", "full"), "ranks": (1, 2), "lams": (1, 10), "mus": (1,), "exhaustive": True}
         confidences = []
-        for seed in range(12):
+        for seed in range(24):
             rng = np.random.default_rng(seed)
             X, y = rng.normal(size=(440, 6, 8)), np.arange(440) % 2
             search = TensorMarginClassifierCV(**grid, random_state=seed).fit(X[:40], y[:40])
             confidences.append(search.predict_proba(X[40:]).max(axis=1).mean())
-        assert np.mean(confidences) < 0.516
+        assert np.mean(confidences) < 0.52
 
     @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.8, 0.2), (0.4, 0.3, 0.3)])
     def test_only_what_may_be_luck_is_shrunk(self, shares):
