@@ -128,7 +128,7 @@ class Run:
         )  # what the system refuses to start changes nothing here
         self.code, self.lines, self.share, self.left, self.doing = None, [], 0.0, "-", "starting"
         self._asked_to_stop = False
-        self._keep()
+        self._keep({})
         self._reader = Thread(target=self._read, args=(self.process,), daemon=True)
         self._reader.start()
 
@@ -142,12 +142,13 @@ class Run:
                 else:
                     self.lines = [*self.lines[1 - _OUTPUT_LINES :], line.rstrip("\n")]
         code = process.wait()
-        self.code = _STOPPED[0] if code and self._asked_to_stop else code
-        self._keep()
+        code = _STOPPED[0] if code and self._asked_to_stop else code
+        self._keep({"code": code})
+        self.code = code  # from now on the run has ended for the page, which then finds its record
 
-    def _keep(self) -> None:
+    def _keep(self, end: dict[str, int]) -> None:
         """Write down the run, for a page that is opened later; a full disk is for the command to tell."""
-        record = {"arguments": self.arguments, "lines": self.lines} | ({} if self.code is None else {"code": self.code})
+        record = {"arguments": self.arguments, "lines": self.lines} | end
         text = json.dumps(record).encode()
         with suppress(OSError), replacing(self.folder / _RECORD) as temporary:
             temporary.write_bytes(_signature(self.folder, text) + b"\n" + text)
