@@ -167,7 +167,7 @@ class TestDamaged:
         done = run("predict", "m.skops", pictures, "-o", "p.csv", "--skip-damaged", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["left_out"] == DAMAGED
-        with open("p.csv", newline="") as file:
+        with open("p.csv", encoding="utf-8", newline="") as file:
             rows = {row["sample"]: row for row in csv.DictReader(file)}
         assert len(rows) == 24
         assert [name for name, row in rows.items() if not row["predicted"]] == DAMAGED
