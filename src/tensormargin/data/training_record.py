@@ -172,7 +172,8 @@ class TrainingRecord:
     def summaries(self, X: Any) -> dict[str, Summary]:
         """Return the summaries of samples that `compare_summaries` compares; digests if these tell more copies."""
         with _damaged():
-            hashed = not all(_tell_all_copies(own) for own in self.facts["views"].values())
+            views = [own for own in self.facts["views"].values() if own["digests"] is not None]
+            hashed = not all(_known_samples(own["digests"], own.get("signatures")).tell_all for own in views)
         return summaries(X, self.grids, hashed)
 
     @property
@@ -327,7 +328,7 @@ def _used(views: Mapping[str, Any], found: Mapping[str, Summary]) -> Array | Non
     used = np.logical_and.reduce([_may_be_copies(own, found[name]) for name, own in views.items()])
     rows, contents = np.flatnonzero(used), []
     for name, own in views.items():
-        digests, directions = _known_samples(own["digests"], own.get("signatures"))
+        digests, directions, *_ = _known_samples(own["digests"], own.get("signatures"))
         ranks = np.unique(np.concatenate([digests, found[name].digests[rows].view(np.uint64)]), return_inverse=True)[1]
         directions = np.concatenate([directions, found[name].signatures[rows]])
         contents.append(with_near_copies(ranks.ravel(), directions, len(digests)))
@@ -339,27 +340,30 @@ def _used(views: Mapping[str, Any], found: Mapping[str, Summary]) -> Array | Non
 
 def _may_be_copies(own: Mapping[str, Any], found: Summary) -> Array:
     """Return which samples have the digest of a training sample, or nearly its first projection."""
-    digests, directions = _known_samples(own["digests"], own.get("signatures"))
-    known, new = np.sort(directions[:, 0]), found.signatures[:, 0]  # NaN, of samples without a signature, comes last
-    near = np.searchsorted(known, new - ROUNDING) < np.searchsorted(known, new + ROUNDING, side="right")
-    may: Array = (near & np.isfinite(new)) | np.isin(found.digests.view(np.uint64), digests)
+    training = _known_samples(own["digests"], own.get("signatures"))
+    ordered, new = training.first_projections, found.signatures[:, 0]  # NaN, of samples without a signature, comes last
+    near = np.searchsorted(ordered, new - ROUNDING) < np.searchsorted(ordered, new + ROUNDING, side="right")
+    may: Array = (near & np.isfinite(new)) | np.isin(found.digests.view(np.uint64), training.digests)
     return may
 
 
-def _tell_all_copies(own: Mapping[str, Any]) -> bool:
-    """Return whether signatures tell all copies of the training samples in a view; see `with_near_copies`."""
-    if own["digests"] is None:
-        return True
-    _, directions = _known_samples(own["digests"], own.get("signatures"))
-    return bool(np.isfinite(directions).all()) and spread_of(directions) >= LEAST_SPREAD
+class _KnownSamples(NamedTuple):
+    """What tells copies of the training samples in a view; ``tell_all``: signatures do so without digests."""
+
+    digests: Array
+    directions: Array
+    first_projections: Array
+    tell_all: bool
 
 
 @lru_cache(maxsize=8)
-def _known_samples(digests: str, text: str | None) -> tuple[Array, Array]:
+def _known_samples(digests: str, text: str | None) -> _KnownSamples:
     """Return the digests and the signatures of the training samples in a view; made once for many parts.
 
     Without a text, as in models of 0.2, samples have no signatures.
     """
     rows = np.frombuffer(bytes.fromhex(digests), np.uint64)
     directions = np.zeros((len(rows), SIGNATURE)) if text is None else _numbers(text).reshape(len(rows), SIGNATURE)
-    return rows, np.where(directions.any(axis=1, keepdims=True), directions, np.nan)
+    directions = np.where(directions.any(axis=1, keepdims=True), directions, np.nan)
+    tell_all = bool(np.isfinite(directions).all()) and spread_of(directions) >= LEAST_SPREAD  # see `with_near_copies`
+    return _KnownSamples(rows, directions, np.sort(directions[:, 0]), tell_all)
